@@ -9,7 +9,8 @@
 #                the files of the pages for tests in Go and Java, the test classes of RabbitMQ's
 #                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
-#                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
+#                tools, a RabbitMQ that moves to our broker, packages of the workers of a Spark
+#                cluster, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
 #   test-slices  the tests inside the process with slices of 0, 1 ms and 1,000 s: the same results
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
@@ -21,7 +22,7 @@
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
-#   long-search long-crash long-moving long-faults long-management long-pure
+#   long-search long-crash long-moving long-faults long-management long-compiled long-pure
 #                its parts; a night has time for each of them
 
 SHELL := bash
@@ -75,8 +76,8 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 LOOP := $(shell find amqp_server appendlog metadata offsets ring -name '*.py')
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long long-search long-crash long-moving long-faults long-management long-pure java tools clients \
-	node programs prepare bytecode upgrade test-slices kubernetes
+	check check-long long-search long-crash long-moving long-faults long-management long-compiled \
+	long-pure java tools clients node programs prepare bytecode upgrade test-slices kubernetes
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -181,6 +182,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
 	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
+	$(BIN)/python -m pytest tests/spark/packages_of_cluster.py
 	$(BIN)/python -m venv build/ansible
 	build/ansible/bin/python $(INSTALL_PIP)
 	build/ansible/bin/python $(INSTALL) --group ansible
@@ -240,6 +242,7 @@ check-long: check
 	$(MAKE) long-moving
 	$(MAKE) long-faults
 	$(MAKE) long-management
+	$(MAKE) long-compiled
 	$(MAKE) long-pure
 	$(MAKE) test-slices
 	$(MAKE) mutants
@@ -278,6 +281,11 @@ long-management: setup
 	$(call long,MANAGEMENT_KILLS=$(MANAGEMENT_KILLS) HTTP_CONNECTIONS=$(HTTP_CONNECTIONS) \
 		$(BIN)/python -m pytest -s --timeout=0 tests/management/http/test_process.py \
 		tests/management/tools/test_attacks.py)
+
+# The loop compiled, in the process of the tests as well.
+long-compiled: setup
+	$(call long,AMQP_SERVER_REQUIRE_COMPILED=1 $(BIN)/python -m pytest -p tests.compiled_form \
+		--numprocesses 3 --dist worksteal -m 'not spark')
 
 # The kernels interpreted, and what of the code the tests have run.
 long-pure: setup programs

@@ -40,11 +40,13 @@ class CompiledLoop:
     Attributes:
         is_used: Whether the modules are loaded from the library.
         reason: Why not; empty if they are, or nobody has asked yet.
+        modules: Names of the modules that are loaded from the library; empty if none are.
     """
 
     def __init__(self) -> None:
         self.is_used = False
         self.reason = ""
+        self.modules: frozenset[str] = frozenset()
 
     def use(self) -> bool:
         """Load the modules from the library from now on, if it is there and up to date.
@@ -65,7 +67,8 @@ class CompiledLoop:
             if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
                 raise ImportError(f"the compiled loop cannot be used: {self.reason}")
             return False
-        sys.meta_path.insert(0, _LoopFinder(frozenset(modules)))
+        self.modules = frozenset(modules)
+        sys.meta_path.insert(0, _LoopFinder(self.modules))
         self.is_used = True
         return True
 

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("amqp_server.broker.channel")
 
-MANY_RUNS: Final = 1024
+MANY_RUNS = 1024
 """Runs of unacked deliveries above which one acknowledgement is cut into parts."""
-STEP_RANGES: Final = 32
+STEP_RANGES = 32
 """Most ranges of delivery tags that are settled in one step."""
 
 

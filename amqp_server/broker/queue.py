@@ -73,7 +73,7 @@ INCOMING_MAX: Final = 256
 """Exchanges whose messages a queue counts apart; for one more it forgets the first."""
 _FROM_NO_CLIENT: Final = IncomingPair(None)
 """Counts for all queues the messages that no client published; its counts are not shown."""
-PURGE_STEP_OFFSETS: Final = 1024
+PURGE_STEP_OFFSETS = 1024
 """Offsets that one step of a purge looks at."""
 
 

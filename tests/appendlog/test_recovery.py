@@ -283,6 +283,7 @@ def test_bytes_behind_a_footer_are_torn(tmp_path: Path) -> None:
     assert read_all(log) == expected(0, base + 3)
 
 
+@pytest.mark.interpreted("names of all slots")
 def test_chunks_that_pass_the_end_of_a_window_are_all_found(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path, segment_bytes=1 << 23)
     large = [message(number, body_bytes=WINDOW_BYTES * 2 // 5) for number in range(6)]

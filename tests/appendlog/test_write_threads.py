@@ -273,6 +273,7 @@ def test_what_is_written_is_kept_until_then_and_released_after_it(bench: Bench) 
     octets.append(0)
 
 
+@pytest.mark.interpreted("weak references")
 def test_a_write_that_was_taken_is_kept_no_longer(bench: Bench) -> None:
     class Watched(SegmentWrite):
         """Can be referred to weakly."""

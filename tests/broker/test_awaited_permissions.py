@@ -2,23 +2,19 @@
 
 import asyncio
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from amqp_server.base.config import Limits
-from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import ConsumedQueue
-from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.rights import ROUNDS_MAX, AnswerAwaited, when_answered
 from amqp_server.broker.turn import Turn
-from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.operations.applied import Applied
 from amqp_server.operations.deferring import when_deleted, when_up_to_date
 from amqp_server.protocol.methods import BasicGet, QueueDeclare
+from tests.broker.channels import a_channel
 
 
 class WaitingClient(InnerClient):
@@ -53,17 +49,15 @@ class QuietQueue:
         """Return."""
 
 
-def a_channel() -> Channel:
+def waiting_channel() -> Channel:
     turn = Turn(lambda call: pytest.fail("no turn"), lambda seconds, call: pytest.fail("no timer"))
-    storage = SimpleNamespace(counted_channels=CountedChannels())
-    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn, storage=storage)
-    return Channel(1, WaitingClient("test"), VirtualHost("/"), cast("Broker", broker))
+    return a_channel(turn, WaitingClient("test"))
 
 
 @pytest.mark.parametrize("closes", [True, False])
 async def test_a_get_is_not_handled_after_the_end_of_its_channel(closes: bool) -> None:
     # The message would be unacked for good.
-    channel, handler = a_channel(), Handler()
+    channel, handler = waiting_channel(), Handler()
     queue = cast("ConsumedQueue", QuietQueue())
     due: asyncio.Future[str | None] = asyncio.ensure_future(
         when_up_to_date(queue, channel, handler, BasicGet(queue="q"))
@@ -80,7 +74,7 @@ async def test_a_get_is_not_handled_after_the_end_of_its_channel(closes: bool) -
 @pytest.mark.parametrize("closes", [True, False])
 async def test_a_declare_is_not_handled_after_the_end_of_its_channel(closes: bool) -> None:
     # An exclusive queue would stay for good.
-    channel, handler = a_channel(), Handler()
+    channel, handler = waiting_channel(), Handler()
 
     def declare(channel: Channel, method: QueueDeclare) -> Applied[None]:
         handler(channel, method)

@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from amqp_server.base.config import Limits
-from amqp_server.broker.broker import Broker
-from amqp_server.broker.channel import Channel
 from amqp_server.broker.counters import channel_counters
 from amqp_server.broker.counters.channel_counters import LOOKED_AT, UNUSED_MAX, ChannelCounters
-from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.counters.delivery_counters import DeliveryCounters
 from amqp_server.broker.counters.delivery_pair import DeliveryPair
 from amqp_server.broker.counters.incoming_pair import IncomingPair
-from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.turn import Turn
-from amqp_server.broker.virtual_host import VirtualHost
 from tests.broker.bindings import an_exchange
+from tests.broker.channels import a_channel
 
 STEP: int = 2
 """Pairs of one step in these tests."""
@@ -60,14 +53,10 @@ class Counting:
     """A channel, and the sums of its virtual host."""
 
     def __init__(self) -> None:
-        self.counted = CountedChannels()
-        self.vhost = VirtualHost("/")
-        storage = SimpleNamespace(counted_channels=self.counted)
         turn = Turn(lambda call: None, lambda seconds, call: pytest.fail("no timer"))
-        broker = SimpleNamespace(
-            config=SimpleNamespace(limits=Limits()), turn=turn, storage=storage
-        )
-        self.channel = Channel(1, InnerClient("test"), self.vhost, cast("Broker", broker))
+        self.channel = a_channel(turn)
+        self.vhost = self.channel.virtual_host
+        self.counted = self.channel.broker.storage.counted_channels
 
     @property
     def counters(self) -> ChannelCounters:

@@ -2,24 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from amqp_server.base.config import Limits
-from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.requeueing import STEP_MESSAGES, STEP_RANGES
-from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.counters.delivery_pair import DeliveryPair
-from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.turn import Turn, TurnTask
-from amqp_server.broker.virtual_host import VirtualHost
+from tests.broker.channels import a_channel
 
 
 class Loop:
@@ -83,12 +78,6 @@ class BrokenQueue(AskedQueue):
 
     def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         raise ValueError("requeued what is ready already")
-
-
-def a_channel(turn: Turn) -> Channel:
-    storage = SimpleNamespace(counted_channels=CountedChannels())
-    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn, storage=storage)
-    return Channel(1, InnerClient("test"), VirtualHost("/"), cast("Broker", broker))
 
 
 def a_consumer(channel: Channel, queue: AskedQueue, tag: str = "tag") -> Consumer:

@@ -1,18 +1,18 @@
 """Confirms: in order, merged where alike, never before every barrier is passed."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from amqp_server.broker.counters.channel_counters import ChannelCounters
+from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.counters.publish_pair import PublishPair
 from amqp_server.broker.publishing.confirms import Barrier, ConfirmResult, PublisherConfirms
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.virtual_host import VirtualHost
 from tests.broker.bindings import an_exchange
-
-if TYPE_CHECKING:
-    from amqp_server.broker.counters.channel_counters import ChannelCounters
 
 
 @dataclass(eq=False)
@@ -187,7 +187,9 @@ def test_a_queue_that_took_nothing_of_a_batch_refuses_its_part() -> None:
 
 def test_what_is_confirmed_of_a_batch_with_a_failed_log_is_counted() -> None:
     confirms = PublisherConfirms()
-    counters = PublishPair(cast("ChannelCounters", None), an_exchange("e"))
+    counters = PublishPair(
+        ChannelCounters("c", 1, VirtualHost("/"), CountedChannels()), an_exchange("e")
+    )
     failing, other = WrittenQueue(), WrittenQueue()
     confirms.add_batch(*batch_of(failing, other, other), counters=counters)
     failing.is_failed = True

@@ -13,12 +13,8 @@ from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
 from amqp_server.protocol.errors import SoftError
+from tests.broker.channels import a_consumer
 from tests.broker.set_clock import SetClock
-
-
-@dataclass(eq=False)
-class TimedConsumer:
-    timeout_ms: int
 
 
 @dataclass(eq=False)
@@ -40,9 +36,9 @@ class WatchedChannel:
         self.errors.append(error.reply_text)
         self.is_closed = True
 
-    def deliver(self, timeouts: DeliveryTimeouts, consumer: TimedConsumer, count: int = 1) -> None:
+    def deliver(self, timeouts: DeliveryTimeouts, consumer: Consumer, count: int = 1) -> None:
         first, self.next_tag = self.next_tag, self.next_tag + count
-        self.unacked.add(first, count, cast("Queue", None), first, cast("Consumer", consumer))
+        self.unacked.add(first, count, cast("Queue", None), first, consumer)
         if consumer.timeout_ms:
             timeouts.record(first, consumer.timeout_ms)
 
@@ -66,7 +62,7 @@ def timeouts(clock: SetClock, channel: WatchedChannel) -> DeliveryTimeouts:
 def test_an_unanswered_delivery_closes_the_channel_in_time(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
-    channel.deliver(timeouts, TimedConsumer(10_000))
+    channel.deliver(timeouts, a_consumer(10_000))
     clock.pass_until(9.9)
     assert not channel.errors
     clock.pass_until(10.2)
@@ -81,7 +77,7 @@ def test_a_run_that_grows_and_is_answered_from_its_head_is_as_old_as_its_oldest_
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     """The messages of one consumer make one run, however long ago its first one was answered."""
-    consumer = TimedConsumer(10_000)
+    consumer = a_consumer(10_000)
     for second in range(50):
         clock.pass_until(float(second))
         channel.deliver(timeouts, consumer)
@@ -98,7 +94,7 @@ def test_a_run_that_grows_and_is_answered_from_its_head_is_as_old_as_its_oldest_
 def test_a_fast_consumer_leaves_few_marks(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
-    consumer = TimedConsumer(1_000)
+    consumer = a_consumer(1_000)
     for step in range(20_000):
         clock.pass_until(step / 1_000)
         channel.deliver(timeouts, consumer, 100)
@@ -112,10 +108,10 @@ def test_a_fast_consumer_leaves_few_marks(
 def test_a_shorter_timeout_that_comes_later_counts(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
-    channel.deliver(timeouts, TimedConsumer(60_000))
-    channel.deliver(timeouts, TimedConsumer(0))
+    channel.deliver(timeouts, a_consumer(60_000))
+    channel.deliver(timeouts, a_consumer(0))
     clock.pass_until(1.0)
-    channel.deliver(timeouts, TimedConsumer(2_000))
+    channel.deliver(timeouts, a_consumer(2_000))
     clock.pass_until(2.9)
     assert not channel.errors
     clock.pass_until(3.1)
@@ -125,17 +121,18 @@ def test_a_shorter_timeout_that_comes_later_counts(
 def test_a_closed_channel_is_left_alone(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
-    channel.deliver(timeouts, TimedConsumer(1_000))
+    channel.deliver(timeouts, a_consumer(1_000))
     timeouts.cancel()
     clock.pass_until(10.0)
     assert not channel.errors
 
 
+@pytest.mark.interpreted("a method is replaced")
 def test_only_deliveries_that_are_due_are_looked_at_a_few_at_a_time(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     """Of many deliveries to others, and of those that went out later, none is looked at twice."""
-    timed, free = TimedConsumer(10_000), TimedConsumer(0)
+    timed, free = a_consumer(10_000), a_consumer(0)
     looked_at = 0
     some_from = channel.unacked.some_from
 
@@ -152,7 +149,7 @@ def test_only_deliveries_that_are_due_are_looked_at_a_few_at_a_time(
         for _ in range(500):
             # Each to another consumer than the one before, so that each is a run.
             channel.deliver(timeouts, free)
-            channel.deliver(timeouts, TimedConsumer(0))
+            channel.deliver(timeouts, a_consumer(0))
         assert channel.unacked.take_range(channel.next_tag - 1001, channel.next_tag - 1001)
     channel.deliver(timeouts, timed)
     clock.pass_until(28.5)
@@ -166,7 +163,7 @@ def test_only_deliveries_that_are_due_are_looked_at_a_few_at_a_time(
 def test_deliveries_of_two_timeouts_are_looked_at_apart(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
-    slow, fast = TimedConsumer(60_000), TimedConsumer(1_000)
+    slow, fast = a_consumer(60_000), a_consumer(1_000)
     channel.deliver(timeouts, slow)
     for second in range(50):
         clock.pass_until(float(second))
@@ -182,7 +179,7 @@ def test_deliveries_of_two_timeouts_are_looked_at_apart(
 def test_a_delivery_that_comes_back_with_a_rollback_counts_from_when_it_went_out(
     clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts, later: float
 ) -> None:
-    consumer = TimedConsumer(10_000)
+    consumer = a_consumer(10_000)
     channel.deliver(timeouts, consumer)
     runs, _ = channel.unacked.take_range(1, 1)
     channel.unacked.keep_counting(runs)

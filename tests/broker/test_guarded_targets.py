@@ -38,6 +38,7 @@ def test_no_more_frames_are_remembered_than_the_bound(monkeypatch: pytest.Monkey
         assert len(targets.recent()) <= 8
 
 
+@pytest.mark.interpreted("weak references")
 def test_removed_queues_do_not_stay_in_memory(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server:
         access = server.server.access

@@ -4,6 +4,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def queues(draw: st.DrawFn) -> tuple[Any, list[MessageState]]:
     return queue, states
 
 
+@pytest.mark.interpreted("a method without its class")
 @given(queues(), st.integers(0, END), st.integers(0, END))
 def test_every_message_has_the_state_that_it_has(
     made: tuple[Any, list[MessageState]], start: int, end: int
@@ -54,6 +56,7 @@ def test_every_message_has_the_state_that_it_has(
     assert list(states_of(runs, offsets)) == [states[offset] for offset in offsets]
 
 
+@pytest.mark.interpreted("a method without its class")
 def test_what_nobody_has_looked_at_yet_counts_as_ready() -> None:
     order = FifoOrder(10)
     loading = SimpleNamespace(within=lambda _start, _end: [(2, 5), (7, 10)])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from amqp_server.broker.binding import Binding
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing import routing
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.matchers import direct, headers, topic
@@ -21,6 +20,10 @@ from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.tables import table_of
 from appendlog.layout.message import HAS_HEADERS, encode_message
+from tests.broker.bindings import a_queue
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
 
 BINDINGS = 40
 STEP = 4
@@ -31,14 +34,6 @@ KEY = "w.v.w"
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (direct, headers, routing, topic):
         monkeypatch.setattr(module, "STEP_VISITS", STEP)
-
-
-def a_queue(name: str) -> Queue:
-    queue = object.__new__(Queue)
-    queue.is_deleted = queue.is_gone = False
-    queue.name = name
-    queue.durable = False
-    return queue
 
 
 class Place:

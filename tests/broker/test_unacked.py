@@ -8,10 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.source import Source
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
+from tests.broker.channels import a_consumer
 
 # Runs only compare these, so anything with an identity will do.
 QUEUES = [cast("Source", object()) for _ in range(2)]
-CONSUMERS = [cast("Consumer", object()), None]
+CONSUMERS = [a_consumer(), None]
 Delivery = tuple[Source, int, Consumer | None]
 
 

@@ -20,10 +20,11 @@ ROOMS = ("amqp_server", "appendlog", "cli", "metadata", "offsets", "ring")
 LIBRARY = REPOSITORY / "amqp_server" / f"amqp_server_loop__mypyc{EXTENSION_SUFFIXES[0]}"
 REQUIRED = {"AMQP_SERVER_REQUIRE_COMPILED": "1"}
 
-pytestmark = pytest.mark.skipif(
+needs_library = pytest.mark.skipif(
     not LIBRARY.exists() and os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") != "1",
     reason="the loop is not built",
 )
+pytestmark = needs_library
 
 
 def python(

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
 
+import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
@@ -222,6 +223,7 @@ def test_the_name_of_an_auto_delete_queue_is_free_after_its_deletion(
             second.call(Queue.Delete(queue="q"), Queue.DeleteOk)
 
 
+@pytest.mark.interpreted("weak references")
 def test_a_deleted_queue_keeps_nothing_of_its_messages_in_memory(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pamqp import frame
 from pamqp.commands import Basic
 
@@ -27,6 +28,7 @@ def parts_of(server: ThreadedServer, name: str) -> set[str]:
     return PARTS & {type(value).__name__ for value in vars(queue).values()}
 
 
+@pytest.mark.interpreted("all attributes of a queue")
 def test_a_plain_queue_runs_none_of_the_code_of_special_features(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -44,6 +46,7 @@ def test_a_plain_queue_runs_none_of_the_code_of_special_features(tmp_path: Path)
             assert parts_of(server, name) == set()
 
 
+@pytest.mark.interpreted("all attributes of a queue")
 def test_a_part_is_made_when_it_is_used(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()

@@ -342,6 +342,7 @@ def test_no_more_messages_are_held_than_there_are(broker: Broker, url: str) -> N
     assert left(url, "orders") == [b"one"]
 
 
+@pytest.mark.interpreted("a pause derives from consumers")
 def test_a_paused_queue_grows_and_delivers_afterwards(broker: Broker, url: str) -> None:
     with opened(url) as shop, opened(url) as worker:
         got: list[bytes] = []

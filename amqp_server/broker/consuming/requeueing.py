@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     _Range = tuple[int, int]
 
-STEP_RANGES: Final = 256
+STEP_RANGES = 256
 """Most ranges that a source gets back in one step."""
-STEP_MESSAGES: Final = 1024
+STEP_MESSAGES = 1024
 """Most messages that a source gets back in one step: each may have a priority of its own."""
 _PAGE_OFFSETS: Final = 4096
 """Offsets whose ranges are sorted together: a step never sorts more ranges than this."""

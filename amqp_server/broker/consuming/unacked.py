@@ -7,7 +7,7 @@ messages still makes one growing run. Only acknowledgements out of order split r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.sorted_runs import SortedRuns
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
 
-STEP_RUNS: Final = 256
+STEP_RUNS = 256
 """Most runs of deliveries that one step settles, gathers or restores."""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UNUSED_MAX: Final = 64
 """Pairs with deleted exchanges and queues that a channel may keep, if it has no more others."""
-STEP_PAIRS: Final = 64
+STEP_PAIRS = 64
 """Pairs that are brought up to date, or forgotten, in one step."""
 LOOKED_AT: Final = 4
 """Pairs that a new one makes a channel look at, while it searches for unused ones."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Group = tuple[PublishTarget, list[bytes]]
     """Neighbours that go the same way, and their target."""
 
-STEP_QUEUES: Final = 1024
+STEP_QUEUES = 1024
 """Queues that one step of sorting messages by queue, or of counting them, looks at."""
 
 SHARING_MIN: Final = 16

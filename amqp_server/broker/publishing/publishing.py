@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
-STEP_QUEUES: Final = 64
+STEP_QUEUES = 64
 """Most queues that get messages in one step."""
-STEP_LOOKS: Final = 512
+STEP_LOOKS = 512
 """Messages that queues look at in one step, if they do: for a priority, a lifetime or a size."""
 BARRIERS_MAX: Final = 2048
 """Most barriers of a batch that may be taken apart; one group has as many as queues."""

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from amqp_server.broker.turn import Turn
-    from appendlog import Flusher
     from appendlog.flushing.requests import Request
 
 
@@ -39,7 +38,7 @@ class ClientWrites:
         turn: Turn that runs the tasks of all clients.
     """
 
-    def __init__(self, flusher: Flusher, turn: Turn) -> None:
+    def __init__(self, flusher: Writes, turn: Turn) -> None:
         self._flusher = flusher
         self._turn = turn
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.base.config import ServerConfig
+    from amqp_server.broker.storing.client_writes import Writes
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.window_reader import ReadInWorker
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
     from appendlog import (
         FileSystem,
-        Flusher,
         FlushResult,
         LogIdentity,
         LogOptions,
@@ -86,7 +86,7 @@ class QueueStorage:
     def __init__(
         self,
         config: ServerConfig,
-        flusher: Flusher,
+        flusher: Writes,
         read_in_worker: ReadInWorker,
         turn: Turn,
         filesystem: FileSystem,

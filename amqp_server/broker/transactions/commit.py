@@ -9,7 +9,7 @@ next start applies the record.
 from __future__ import annotations
 
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.message_attributes import body_bytes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Transaction,
     )
 
-STEP_QUEUES: Final = 256
+STEP_QUEUES = 256
 """Queues that one step looks at."""
 
 

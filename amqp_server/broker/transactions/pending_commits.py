@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.turn import Turn
 
-STEP_QUEUES: Final = 256
+STEP_QUEUES = 256
 """Queues that go on in one step."""
 
 

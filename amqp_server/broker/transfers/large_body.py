@@ -7,16 +7,16 @@ a body of 127 MB would hold the event loop for a tenth of a second: it is copied
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from appendlog.layout.message import message_borders
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-LARGE_BYTES: Final = 512 * 1024
+LARGE_BYTES = 512 * 1024
 """Bytes from which on the body of a message is not copied with its properties in one piece."""
-STEP_BYTES: Final = 512 * 1024
+STEP_BYTES = 512 * 1024
 """Bytes that one step copies."""
 
 
