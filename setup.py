@@ -161,6 +161,10 @@ LOOP_LIBRARY = "amqp_server.amqp_server_loop__mypyc"
 LOOP_C_DIRECTORY = Path("build/mypyc")
 LOOP_LEVEL = "1"
 """Of `-O`: the second level takes half as long again, for a gain of one or two percent."""
+LOOP_FLAGS = ["-fvisibility=hidden", "-Wno-error"]
+"""Its modules call each other, and nobody else does: without the names of a thousand functions it
+is smaller, and such a call takes no detour. A compiler that warns of more than ours is no reason
+to interpret the loop."""
 LOOP_TYPES = ["--config-file=", "--ignore-missing-imports"]
 """Options of mypy: the libraries that it would take types from need not be there."""
 
@@ -227,7 +231,7 @@ class BuildCompiled(build_ext):
                 [source],
                 output_dir=str(directory),
                 include_dirs=written.include_dirs,
-                extra_postargs=written.extra_compile_args,
+                extra_postargs=[*written.extra_compile_args, *LOOP_FLAGS],
             )
             return str(path)
 
