@@ -10,7 +10,8 @@
 #                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, packages of the workers of a Spark
-#                cluster, and Ansible's modules with ours
+#                cluster, Ansible's modules with ours, a wheel with pip, uvx and pipx, and
+#                the image in podman
 #   interop crash      parts of the tests alone
 #   test-slices  the tests inside the process with slices of 0, 1 ms and 1,000 s: the same results
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
@@ -19,6 +20,9 @@
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
 #   upgrade      renews constraints.txt, the versions that all of this is installed with
 #   kubernetes   deploy/kubernetes.yaml, which the chart beside it renders
+#   wheels       the files of a release, in dist/: wheels for four Pythons and three systems, twenty
+#                minutes (WHEELS='3.12 3.13' those of these Pythons; .ci/wheels)
+#   check-wheels  installs those that can run here, and runs them; half an hour
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
@@ -48,7 +52,7 @@ REMOVING := $(if $(MEMORY),--override-ini tmp_path_retention_policy=failed)
 # Folders with tests inside the process.
 SLICED := $(addprefix tests/,access audit broker change_feed clock connections control definitions groups \
 	metadata proxy_protocol statemachine stored system testing tls) $(wildcard tests/test_*.py)
-GROUPS := ansible build deploy dev docs environments tools
+GROUPS := ansible build deploy dev docs environments image tools wheels
 UPGRADE := --upgrade
 CREATED := .venv/.created
 INSTALLED := .venv/.installed
@@ -77,7 +81,8 @@ LOOP := $(shell find amqp_server appendlog metadata offsets ring -name '*.py')
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-moving long-faults long-management long-compiled \
-	long-pure java tools clients node programs prepare bytecode upgrade test-slices kubernetes
+	long-pure java tools clients node programs prepare bytecode upgrade test-slices kubernetes wheels \
+	check-wheels
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -142,6 +147,12 @@ upgrade: setup
 		$(GROUPS:%=--group %) --no-annotate --custom-compile-command 'make upgrade' \
 		--no-emit-index-url --no-emit-find-links --output-file constraints.txt pyproject.toml
 
+wheels:
+	SYSTEMS='$(SYSTEMS)' .ci/wheels $(WHEELS)
+
+check-wheels: setup wheels
+	$(BIN)/python -m pytest -s tests/system/wheels_of_release.py
+
 demo: setup java
 	$(BIN)/amqp-server demo
 
@@ -189,6 +200,8 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
 	$(MAKE) $(DEPLOY)
 	$(BIN)/python -m pytest tests/deploy/with_linters.py tests/deploy/with_pacemaker.py
+	$(MAKE) check-wheels WHEELS=3.11 SYSTEMS=manylinux_2_28_x86_64
+	$(BIN)/python -m pytest tests/deploy/image_in_podman.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python $(INSTALL) --group tools

@@ -7,26 +7,33 @@ loop is what each message passes beside the kernels: modules as they are, compil
 library, which `amqp_server.compiled_loop` loads.
 
 `AMQP_SERVER_PURE_PYTHON=1` builds none. `AMQP_SERVER_REQUIRE_COMPILED=1` makes a failure
-to compile an error; otherwise it is one warning and what is missing is interpreted. An `-O` in
-`CFLAGS` replaces ours.
+to compile an error; otherwise what is missing is interpreted, and the last line of the build says
+so. An `-O` in `CFLAGS` replaces ours.
 Everything else about the package is in pyproject.toml.
 """
 
 import ast
+import atexit
 import json
 import os
 import re
 import sys
-import warnings
+import sysconfig
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError
+from setuptools.errors import CompileError, PlatformError
 from setuptools.modified import newer_group
+
+# Of setuptools, which offers them by these names.
+from distutils.ccompiler import new_compiler  # isort: skip
+from distutils.sysconfig import customize_compiler  # isort: skip
 
 KERNELS = {
     "amqp_server.broker.routing._known_routes_c": "amqp_server/broker/routing/_known_routes_py.py",
@@ -161,11 +168,17 @@ LOOP_LIBRARY = "amqp_server.amqp_server_loop__mypyc"
 LOOP_C_DIRECTORY = Path("build/mypyc")
 LOOP_LEVEL = "1"
 """Of `-O`: the second level takes half as long again, for a gain of one or two percent."""
+LOOP_FLAGS = ["-fvisibility=hidden", "-Wno-error"]
+"""Its modules call each other, and nobody else does: without the names of a thousand functions it
+is smaller, and such a call takes no detour. A compiler that warns of more than ours is no reason
+to interpret the loop."""
 LOOP_TYPES = ["--config-file=", "--ignore-missing-imports"]
 """Options of mypy: the libraries that it would take types from need not be there."""
 
 IS_PURE = os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1"
 IS_REQUIRED = os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1"
+WITHOUT: list[str] = []
+"""Why nothing can be compiled here; empty if it can."""
 
 
 class Loop(Extension):
@@ -173,6 +186,15 @@ class Loop(Extension):
 
     def __init__(self) -> None:
         super().__init__(LOOP_LIBRARY, list(LOOP), optional=not IS_REQUIRED)
+
+
+class Build(build):
+    """Build the package, and say so if nothing of it is compiled."""
+
+    def run(self) -> None:
+        """Build; without extensions nobody else would run `build_ext`."""
+        super().run()
+        self.run_command("build_ext")
 
 
 class BuildCompiled(build_ext):
@@ -183,11 +205,13 @@ class BuildCompiled(build_ext):
 
     def run(self) -> None:
         """Build; without a working compiler all stays interpreted."""
+        if WITHOUT:
+            say_interpreted(*WITHOUT)
         wanted = [extension.name for extension in self.extensions]
         super().run()
         missing = [name for name in wanted if not Path(self.get_ext_fullpath(name)).exists()]
         if missing:
-            warn_interpreted(f"no compiler produced {', '.join(missing)}")
+            say_interpreted(f"no compiler produced {', '.join(missing)}")
         if self.inplace and self.manifest is not None and self.manifest.exists():
             # Beside the library that was copied.
             self.copy_file(str(self.manifest), str(self._manifest_path()))
@@ -227,7 +251,7 @@ class BuildCompiled(build_ext):
                 [source],
                 output_dir=str(directory),
                 include_dirs=written.include_dirs,
-                extra_postargs=written.extra_compile_args,
+                extra_postargs=[*written.extra_compile_args, *LOOP_FLAGS],
             )
             return str(path)
 
@@ -300,12 +324,29 @@ def manifest_of(sources: Iterable[Path]) -> str:
     return json.dumps(manifest, indent=0)
 
 
-def warn_interpreted(reason: str) -> None:
-    """Say that something will be interpreted, and why."""
-    warnings.warn(
-        f"the broker will be slower, for what is not compiled is interpreted: {reason}",
-        stacklevel=2,
+def say_interpreted(reason: str) -> None:
+    """Say that something will be interpreted, and why, when all else is said."""
+    atexit.register(
+        print,
+        f"amqp-server: all of it works, and it is slower: what is not compiled is interpreted "
+        f"({reason})",
+        file=sys.stderr,
     )
+
+
+def has_compiler() -> bool:
+    """Tell whether what includes Python's headers compiles: it takes minutes to write it in C."""
+    compiler = new_compiler()
+    customize_compiler(compiler)
+    headers = {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
+    with TemporaryDirectory() as directory:
+        source = Path(directory, "headers.c")
+        source.write_text("#include <Python.h>\n")
+        try:
+            compiler.compile([str(source)], output_dir=directory, include_dirs=sorted(headers))
+        except (CompileError, PlatformError):
+            return False
+    return True
 
 
 def is_typed(name: str, source: str) -> bool:
@@ -334,24 +375,19 @@ def compiled() -> list[Extension]:
     if IS_PURE or not sources:
         return []
     try:
+        import mypyc  # noqa: F401 - asked for only
         from Cython.Build import cythonize
     except ImportError as error:
         if IS_REQUIRED:
             raise
-        warn_interpreted(str(error))
+        WITHOUT.append(str(error))
         return []
-    try:
-        import mypyc  # noqa: F401 - asked for only
-    except ImportError as error:
-        if IS_REQUIRED:
-            raise
-        warn_interpreted(str(error))
-        loop = []
-    else:
-        loop = [Loop()]
+    if not IS_REQUIRED and not has_compiler():
+        WITHOUT.append("there is no C compiler, or it has no headers of Python")
+        return []
     for source in sources.values():
         remove_outdated(source)
-    extensions = loop + cythonize(
+    kernels = cythonize(
         [
             Extension(name, [source], extra_compile_args=COMPILE_FLAGS)
             for name, source in sources.items()
@@ -360,9 +396,10 @@ def compiled() -> list[Extension]:
         compiler_directives=DIRECTIVES,
         quiet=True,
     )
+    extensions = [Loop(), *kernels]
     for extension in extensions:
         extension.optional = not IS_REQUIRED  # cythonize drops it
-    return list(extensions)
+    return extensions
 
 
-setup(ext_modules=compiled(), cmdclass={"build_ext": BuildCompiled})
+setup(ext_modules=compiled(), cmdclass={"build": Build, "build_ext": BuildCompiled})

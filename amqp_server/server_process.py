@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.base.garbage_collection import collector, no_collections
+from amqp_server.compiled_loop import loop as compiled_loop
 from amqp_server.connections.client_listeners import TLS
 from amqp_server.operator_signals import (
     ignore_checkpoint_signal,
     obey_checkpoint_signal,
     obey_reload_signal,
 )
+from amqp_server.protocol import framing
 from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
 from amqp_server.upkeep.allocator import keep_freed_memory
 from amqp_server.upkeep.open_file_limit import claim_open_files, refuse_start_without_files
 from amqp_server.upkeep.resource_sensor import available_memory_bytes
+from appendlog.layout import records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -87,6 +90,7 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
             os._exit(1)
         stopping.set()
 
+    warn_if_interpreted()
     with no_collections():
         running = await start(config, surroundings.filesystem)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -118,6 +122,18 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
             return await running.stop()
     finally:
         living.cancel()
+
+
+def warn_if_interpreted() -> None:
+    """Log a warning if something is interpreted that nobody wants to be: pip does not show it."""
+    if os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1":
+        return
+    kernels = {"framing": framing.COMPILED, "records": records.COMPILED}
+    parts = [name for name, is_compiled in kernels.items() if not is_compiled]
+    if compiled_loop.reason:
+        parts.insert(0, f"loop ({compiled_loop.reason})")
+    if parts:
+        logger.warning("slower than it can be: not compiled interpreted=%r", ", ".join(parts))
 
 
 def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> None:

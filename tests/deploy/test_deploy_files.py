@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 import yaml
 
@@ -31,7 +32,14 @@ VARIABLES = {option.variable for option in OPTIONS.values()} | {
     f"{ENVIRONMENT_PREFIX}REQUIRE_COMPILED",
     "RABBITMQ_DEFAULT_USER",
     "RABBITMQ_DEFAULT_PASS",
+    "RABBITMQ_DEFAULT_VHOST",
 }
+FOREIGN = {
+    *("RABBITMQ_USERNAME", "RABBITMQ_PASSWORD", "RABBITMQ_PASSWORD_FILE", "RABBITMQ_VHOST"),
+    *("RABBITMQ_NODE_PORT_NUMBER", "RABBITMQ_MANAGEMENT_PORT_NUMBER"),
+    *("RABBITMQ_LOAD_DEFINITIONS", "RABBITMQ_DEFINITIONS_FILE"),
+}
+"""Of the images of RabbitMQ and of Bitnami; ours takes them."""
 CHART = DEPLOY / "kubernetes" / "amqp-server"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 
@@ -75,7 +83,7 @@ def manifests() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_variables_in_a_file_exist(path: Path) -> None:
     names = set(re.findall(r"\b((?:AMQP_SERVER|RABBITMQ)_[A-Z_]+)", path.read_text()))
-    assert names <= VARIABLES
+    assert names <= (VARIABLES | FOREIGN if path.name == "container-start" else VARIABLES)
 
 
 def test_the_unit_starts_the_server_as_the_service_manager_expects() -> None:
@@ -172,19 +180,19 @@ def test_systemd_rates_the_unit_as_well_protected() -> None:
     assert rated.returncode == 0, rated.stdout.splitlines()[-1:] + rated.stderr.splitlines()
 
 
-def test_the_image_copies_files_that_exist_and_all_packages() -> None:
+def test_the_image_copies_wheels_and_files_that_exist_and_gets_nothing_else() -> None:
+    copied = set()
     for name, text in instructions():
         if name == "COPY" and "--from" not in text:
-            source = next(word for word in text.split() if not word.startswith("--"))
-            assert (REPOSITORY / source).exists()
-    kept = {
-        line.removeprefix("!")
+            copied |= {word for word in text.split()[:-1] if not word.startswith("--")}
+    everything, *kept = [
+        line
         for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-        if line.startswith("!")
-    }
-    assert [name for name in kept if not (REPOSITORY / name).exists()] == []
-    packages = {path.parent.name for path in REPOSITORY.glob("*/__init__.py")}
-    assert packages - kept == {"bench", "tests"}
+        if not line.startswith("#")
+    ]
+    assert everything == "*"
+    assert {line.removeprefix("!") for line in kept} == copied
+    assert all((REPOSITORY / name).is_file() for name in copied - {"dist/*.whl"})
 
 
 def test_the_compose_file_is_one_broker_with_a_user_and_a_volume() -> None:
@@ -331,6 +339,107 @@ def test_a_container_with_a_user_is_the_server(tmp_path: Path) -> None:
     )
     assert (code, error.partition(" is ")[0]) == (2, "amqp-server: error: AMQP_SERVER_PORT: -1")
     assert "--port: -1" in start_container(tmp_path, "--port", "-1")[2]
+
+
+def shown(tmp_path: Path, **variables: str) -> dict[str, str]:
+    """Return what settings a server gets from the variables of a container."""
+    program = tmp_path / "amqp-server"
+    program.write_text("#!/bin/sh\nexec env\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    code, output, error = start_container(tmp_path, PATH=path, **variables)
+    assert (code, error) == (0, "")
+    lines = (line.partition("=") for line in output.splitlines())
+    found = {name: value for name, _, value in lines}
+    return {name: value for name, value in found.items() if name in VARIABLES - variables.keys()}
+
+
+def secret(tmp_path: Path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_container_takes_the_variables_of_rabbitmqs_image_and_of_bitnamis(tmp_path: Path) -> None:
+    given = {"AMQP_SERVER_STORAGE_PATH": str(tmp_path / "data")}
+    password = secret(tmp_path, "password", "hidden\n")
+
+    bitnami = shown(
+        tmp_path,
+        **given,
+        RABBITMQ_USERNAME="ops",
+        RABBITMQ_PASSWORD="x y",
+        RABBITMQ_VHOST="shop",
+        RABBITMQ_NODE_PORT_NUMBER="5673",
+        RABBITMQ_MANAGEMENT_PORT_NUMBER="15673",
+        RABBITMQ_LOAD_DEFINITIONS="yes",
+        RABBITMQ_DEFINITIONS_FILE="/app/d.json",
+    )
+    assert bitnami == {
+        "RABBITMQ_DEFAULT_USER": "ops",
+        "RABBITMQ_DEFAULT_PASS": "x y",
+        "RABBITMQ_DEFAULT_VHOST": "shop",
+        "AMQP_SERVER_PORT": "5673",
+        "AMQP_SERVER_MANAGEMENT_PORT": "15673",
+        "AMQP_SERVER_LOAD_DEFINITIONS": "/app/d.json",
+    }
+    files = shown(
+        tmp_path,
+        **given,
+        RABBITMQ_DEFAULT_USER_FILE=secret(tmp_path, "user", "ops\n"),
+        RABBITMQ_DEFAULT_PASS_FILE=password,
+        RABBITMQ_DEFAULT_VHOST_FILE=secret(tmp_path, "vhost", "shop"),
+    )
+    assert files == {
+        "RABBITMQ_DEFAULT_USER": "ops",
+        "RABBITMQ_DEFAULT_VHOST": "shop",
+        # The password stays where it is.
+        "AMQP_SERVER_DEFAULT_PASS_FILE": password,
+    }
+    assert shown(tmp_path, **given, RABBITMQ_PASSWORD_FILE=password) == {
+        "RABBITMQ_DEFAULT_USER": "user",
+        "AMQP_SERVER_DEFAULT_PASS_FILE": password,
+    }
+    # RabbitMQ's own name wins, and definitions are asked for by their own variable.
+    both = {"RABBITMQ_DEFAULT_USER": "a", "RABBITMQ_USERNAME": "b", "RABBITMQ_DEFAULT_PASS": "c"}
+    assert shown(tmp_path, **given, **both, RABBITMQ_DEFINITIONS_FILE="/app/d.json") == {}
+
+
+@pytest.mark.parametrize(
+    ("variables", "complaint"),
+    [
+        (
+            {"RABBITMQ_PASSWORD": "a", "RABBITMQ_PASSWORD_FILE": "/b"},
+            "RABBITMQ_PASSWORD and RABBITMQ_PASSWORD_FILE are both set",
+        ),
+        (
+            {"RABBITMQ_DEFAULT_PASS_FILE": "/missing"},
+            "RABBITMQ_DEFAULT_PASS_FILE: /missing cannot be read",
+        ),
+        ({"RABBITMQ_VHOST_FILE": "/missing"}, "RABBITMQ_VHOST_FILE: /missing cannot be read"),
+    ],
+)
+def test_a_container_refuses_variables_that_contradict_each_other(
+    variables: dict[str, str], complaint: str, tmp_path: Path
+) -> None:
+    code, _, error = start_container(tmp_path, **variables)
+
+    assert (code, error) == (2, f"amqp-server: error: {complaint}\n")
+
+
+def test_a_user_whose_password_is_in_a_file_logs_in(tmp_path: Path) -> None:
+    storage = tmp_path / "data"
+    variables = {
+        "AMQP_SERVER_STORAGE_PATH": str(storage),
+        "RABBITMQ_USERNAME": "shop",
+        "RABBITMQ_PASSWORD_FILE": secret(tmp_path, "password", "hidden\n"),
+        "RABBITMQ_VHOST": "orders",
+    }
+    taken = shown(tmp_path, **variables)
+    with RunningServer(storage, environment=taken).start() as server:
+        url = f"amqp://shop:hidden@{server.host}:{server.port}/orders"
+        with pika.BlockingConnection(pika.URLParameters(url)) as client:
+            client.channel().queue_declare("q")
 
 
 def test_a_container_with_a_command_is_that_command(tmp_path: Path) -> None:

@@ -40,14 +40,15 @@ def source_paths() -> frozenset[str]:
 
 @cache
 def source_words() -> frozenset[str]:
-    """Return every word of the sources and of deploy/, without the tests, and of all paths."""
+    """Return every word of the sources but the tests, of .ci/, of deploy/ and of all paths."""
     texts = [
         path.read_text()
         for room in ROOMS
         if room != "tests"
         for path in (REPOSITORY / room).rglob("*.py")
     ]
-    texts += [path.read_text() for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
+    for folder in (".ci", "deploy"):
+        texts += [path.read_text() for path in (REPOSITORY / folder).rglob("*") if path.is_file()]
     return frozenset(re.findall(r"\w+", "\n".join([*texts, *source_paths()])))
 
 
@@ -66,8 +67,9 @@ def code_words(page: Path) -> list[str]:
 def is_there(place: str) -> bool:
     """Tell whether a path, or the end of one, is a file, module or folder of ours."""
     end = f"/{place.strip('/')}/"
-    # Of the data directory, and of a user's.
-    if end.split("/")[1] in {"exports", "leases", "logs", "quarantine", "spill", "transactions"}:
+    # Of the data directory, of a user's, and of a release.
+    folders = {"dist", "exports", "leases", "logs", "quarantine", "spill", "transactions"}
+    if end.split("/")[1] in folders:
         return True
     if end.startswith("/deploy/"):
         return (REPOSITORY / place).exists()

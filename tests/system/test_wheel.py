@@ -1,4 +1,4 @@
-"""A wheel runs with compiled kernels where there is no compiler."""
+"""Where there is no compiler, a wheel runs compiled, and a source distribution interpreted."""
 
 import fcntl
 import os
@@ -11,15 +11,17 @@ import click
 import pika
 import pytest
 
-from tests.servers import REPOSITORY
+from tests.servers import NO_MANAGEMENT, REPOSITORY
 
 pytestmark = pytest.mark.timeout(600)
 """The wheel is built here, which takes minutes on a busy machine."""
 
-PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
-def run(*command: str, environment: dict[str, str] | None = None) -> str:
+def run(
+    *command: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         command,
         cwd=REPOSITORY,
@@ -30,44 +32,90 @@ def run(*command: str, environment: dict[str, str] | None = None) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done
+
+
+def built(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a `wheel` or an `sdist`."""
+    directory = tmp_path_factory.mktemp(kind)
+    # All builds use the same folder of the repository, and each worker of xdist makes one.
+    with (tmp_path_factory.getbasetemp().parent / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(
+            *(sys.executable, "-m", "build", f"--{kind}", "--no-isolation"),
+            *("--skip-dependency-check", "--outdir", str(directory)),
+            # What the compiler does with `-O3` takes a minute, and `make prepare` has shown it.
+            environment={**os.environ, "CFLAGS": "-O0"},
+        )
+    (path,) = directory.iterdir()
+    return path
+
+
+def new_environment(directory: Path) -> Path:
+    """Make an environment with the dependencies of this one; return the directory of commands."""
+    venv.EnvBuilder(symlinks=True).create(directory)
+    # Not with the package, whose finder lies in another file.
+    (packages,) = directory.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(f"{Path(click.__file__).parents[1]}\n")
+    return directory / "bin"
+
+
+def nothing_but(commands: Path) -> dict[str, str]:
+    """Return the variables of a machine that has no other commands than these."""
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR", "LANG")}
+    return {**kept, "PATH": str(commands)}
+
+
+def served(commands: Path, environment: dict[str, str], storage: Path) -> list[str]:
+    """Run a server, publish a message, get it, stop; return what the server logged."""
+    with subprocess.Popen(
+        (str(commands / "amqp-server"), "--port", "0", "--storage-path", str(storage)),
+        cwd=storage.parent,
+        env={**environment, **NO_MANAGEMENT},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        lines = []
+        try:
+            for line in server.stderr:
+                lines.append(line)
+                if line.startswith("listening on "):
+                    break
+            port = int(lines[-1].rpartition(":")[2])
+            with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as client:
+                channel = client.channel()
+                channel.confirm_delivery()
+                channel.queue_declare("q", durable=True)
+                channel.basic_publish("", "q", b"hello")
+                assert channel.basic_get("q")[2] == b"hello"
+        finally:
+            server.terminate()
+            lines += server.stderr.readlines()
+    assert server.returncode == 0
+    return lines
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel and install it; return the directory of its commands."""
-    directory = tmp_path_factory.mktemp("wheel")
-    # All builds use the same folder of the repository, and each worker of xdist makes one.
-    with (tmp_path_factory.getbasetemp().parent / "wheel.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        run(
-            *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
-            *("--skip-dependency-check", "--outdir", str(directory)),
-            # What the compiler does with `-O3` takes a minute, and `make prepare` has shown it.
-            environment={**os.environ, "CFLAGS": "-O0"},
-        )
-    (wheel,) = directory.glob("amqp_server-*.whl")
-    environment = directory / "environment"
-    venv.EnvBuilder(symlinks=True).create(environment)
-    python = str(environment / "bin" / "python")
+    wheel = built("wheel", tmp_path_factory)
+    commands = new_environment(wheel.parent / "environment")
+    python = str(commands / "python")
     run(*PIP, "--python", python, "install", "--no-index", "--no-deps", str(wheel))
-    # The dependencies of this environment; not the package, whose finder lies in another file.
-    (packages,) = environment.glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(f"{Path(click.__file__).parents[1]}\n")
-    return environment / "bin"
+    return commands
 
 
 @pytest.fixture
 def without_compiler(installed: Path) -> dict[str, str]:
     """The variables of a machine with nothing but the wheel's commands."""
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR", "LANG")}
-    return {**kept, "PATH": str(installed), "AMQP_SERVER_REQUIRE_COMPILED": "1"}
+    return {**nothing_but(installed), "AMQP_SERVER_REQUIRE_COMPILED": "1"}
 
 
 def test_every_kernel_of_an_installed_wheel_is_compiled(
     installed: Path, without_compiler: dict[str, str]
 ) -> None:
-    version = run(str(installed / "amqp-server"), "--version", environment=without_compiler)
+    version = run(str(installed / "amqp-server"), "--version", environment=without_compiler).stdout
 
     assert "compiled" in version
     assert "interpreted" not in version
@@ -75,7 +123,7 @@ def test_every_kernel_of_an_installed_wheel_is_compiled(
         *(str(installed / "python"), "-P", "-c", "import ring; print(ring.__file__)"),
         environment=without_compiler,
     )
-    assert Path(where.strip()).is_relative_to(installed.parent)
+    assert Path(where.stdout.strip()).is_relative_to(installed.parent)
 
 
 def test_an_installed_wheel_has_every_file_of_the_page(
@@ -83,7 +131,7 @@ def test_an_installed_wheel_has_every_file_of_the_page(
 ) -> None:
     code = "import amqp_server.management as m; print(m.__path__[0])"
     package = run(str(installed / "python"), "-P", "-c", code, environment=without_compiler)
-    page = Path(package.strip()) / "page"
+    page = Path(package.stdout.strip()) / "page"
 
     assert page.is_relative_to(installed.parent)
     source = REPOSITORY / "amqp_server" / "management" / "page"
@@ -95,24 +143,31 @@ def test_an_installed_wheel_has_every_file_of_the_page(
 def test_an_installed_wheel_serves_a_client(
     installed: Path, without_compiler: dict[str, str], tmp_path: Path
 ) -> None:
-    command = (str(installed / "amqp-server"), "--port", "0", "--storage-path", str(tmp_path))
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=without_compiler, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stderr is not None
-        try:
-            line = next(line for line in server.stderr if line.startswith("listening on "))
-            port = int(line.rpartition(":")[2])
-            with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as client:
-                channel = client.channel()
-                channel.confirm_delivery()
-                channel.queue_declare("q", durable=True)
-                channel.basic_publish("", "q", b"hello")
-                assert channel.basic_get("q")[2] == b"hello"
-        finally:
-            server.terminate()
-            server.stderr.read()
-    assert server.returncode == 0
+    lines = served(installed, without_compiler, tmp_path)
+
+    assert not any("interpreted" in line for line in lines)
+
+
+def test_a_source_distribution_without_a_compiler_is_installed_and_says_what_it_is(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    source = built("sdist", tmp_path_factory)
+    commands = new_environment(tmp_path / "environment")
+    alone = nothing_but(commands)
+    pip = (*PIP, "--verbose", "--no-cache-dir", "--python", str(commands / "python"), "install")
+    options = ("--no-build-isolation", "--no-deps", "--no-index")
+    installing = run(*pip, *options, str(source), environment=alone)
+    version = run(str(commands / "amqp-server"), "--version", environment=alone).stdout
+    lines = served(commands, alone, tmp_path / "data")
+
+    printed = installing.stderr.splitlines()
+    (said,) = (line for line in printed if line.strip().startswith("amqp-server: "))
+    assert "is interpreted (there is no C compiler, or it has no headers of Python)" in said
+    assert "py3-none-any.whl" in installing.stdout
+    assert "loop: interpreted because it is not built, framing: interpreted" in version
+    (warning,) = (line for line in lines if "interpreted" in line)
+    assert "level=warning" in warning
+    assert "interpreted='loop (it is not built), framing, records'" in warning
 
 
 def test_pytest_finds_the_fixtures_of_an_installed_wheel(
@@ -127,4 +182,4 @@ def test_pytest_finds_the_fixtures_of_an_installed_wheel(
         *("-p", "no:asyncio", "-W", "error", "--rootdir", str(tmp_path), str(tmp_path)),
         environment=without_compiler,
     )
-    assert "1 passed" in printed
+    assert "1 passed" in printed.stdout
