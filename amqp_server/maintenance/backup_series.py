@@ -107,14 +107,17 @@ class BackupSeries:
     def begin(self) -> Path:
         """Return the path for a new back-up while it is made; nothing is there.
 
+        Its name is later than those of back-ups made in the same second, or a little ahead.
+
         Raises:
             StartupError: No name is free.
         """
         now = int(time.time())
-        taken = {found[1] for found in map(_NAME.fullmatch, self._names()) if found is not None}
-        for seconds in range(now, now + _NAMES_AHEAD_MAX):
-            name = _time_name(seconds)
-            if name not in taken:
+        names = [_time_name(now + ahead) for ahead in range(_NAMES_AHEAD_MAX)]
+        found = {match[1] for match in map(_NAME.fullmatch, self._names()) if match is not None}
+        latest = max(found.intersection(names), default="")
+        for name in names:
+            if name > latest:
                 return self._directory / f"{name}{PARTIAL}"
         raise StartupError(f"{self._directory}: all names of the next seconds are taken")
 

@@ -166,9 +166,10 @@ def test_a_kill_between_the_new_name_and_the_removal(
         assert path.name == f"{old.name}.removing"
         raise KilledError
 
-    with monkeypatch.context() as patched, pytest.raises(KilledError):
+    with monkeypatch.context() as patched:
         patched.setattr("amqp_server.maintenance.backup_series.rmtree", die)
-        runs.run("--keep", "1")
+        with pytest.raises(KilledError):
+            runs.run("--keep", "1")
     new, removing = sorted(runs.names(), key=len)
     assert removing == f"{old.name}.removing"
     last = runs.good_one("--keep", "2")
