@@ -39,7 +39,7 @@ _SAME_DISK: Final = (
         "/backup/monday; amqp-server backup --into /backup --keep 7. Exit codes: 0 done, 2 "
         "refused, 1 anything else. After 2 or 1 there is no new back-up, but with --into 1 may "
         "also mean that an old one could not be removed. With --into also: 4 the copy has "
-        "damage, 5 it has a queue or definition that cannot be opened."
+        "damage, 5 it has a queue or definition that cannot be opened, 130 interrupted."
     ),
 )
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
@@ -53,8 +53,7 @@ _SAME_DISK: Final = (
     "--keep",
     type=click.IntRange(1, KEEP_MAX),
     metavar="N",
-    help="With --into: remove the oldest good back-ups beyond N, after a good one.  "
-    f"[1 to {KEEP_MAX}; default: remove none]",
+    help="With --into: after a good back-up remove the oldest good ones beyond N; without it none.",
 )
 @click.option("--copy", "is_copy", is_flag=True, help="Copy sealed segments too; make no links.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amqp_server.base.errors import StartupError
@@ -113,6 +113,7 @@ def back_up_into(
                 # A full disk gets its room back at once.
                 series.discard(partial)
         path = series.end(partial, is_good=is_good(checked))
+        _follow_name(checked, partial, path)
         run = BackupRun(path, copied, checked, _shares_disk(storage_path, directory))
         run.leftovers, run.foreign, run.later = leftovers, foreign, later
         if run.is_good and keep is not None:
@@ -128,6 +129,15 @@ def _refuse_inside(storage_path: Path, directory: Path) -> None:
     resolved = directory.resolve()
     if storage_path.resolve() in (resolved, *resolved.parents):
         raise StartupError(f"{directory} lies in the data directory {storage_path}")
+
+
+def _follow_name(check: DirectoryCheck, before: Path, after: Path) -> None:
+    """Have the problems of a check name the files by the name that the back-up has now."""
+    for problems in (check.problems, *(each.problems for each in check.queues)):
+        for number, problem in enumerate(problems):
+            if problem.path.is_relative_to(before):
+                path = after / problem.path.relative_to(before)
+                problems[number] = replace(problem, path=path)
 
 
 def _shares_disk(storage_path: Path, directory: Path) -> bool:

@@ -188,6 +188,9 @@ def test_a_copy_with_damage_is_kept_apart_and_nothing_is_removed(runs: Runs) -> 
     assert runs.names()[:2] == made
     (damaged,) = runs.names()[2:]
     assert damaged.endswith(".damaged")
+    named = text.split()[2].rpartition(".log")[0]
+    assert Path(f"{named}.log").is_relative_to(runs.into / damaged)
+    assert Path(f"{named}.log").exists()
     # It is never counted, nor removed.
     damage(segment, chunk_positions(segment)[2] + 60)
     last = runs.good_one("--keep", "1")
@@ -226,16 +229,17 @@ def check(path):
 backup._check = check
 sys.exit(main(["backup", "--into", {str(runs.into)!r}, "--storage-path", {str(runs.storage)!r}]))
 """
-    run = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    )
-    assert run.stdout is not None
-    assert run.stdout.readline() == "ready\n"
-    (name,) = runs.names()
-    assert name.endswith(".partial")
-    run.send_signal(signal.SIGTERM)
-    assert run.wait(HANG_SECONDS) == 130
-    run.stdout.close()
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as run:
+        try:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "ready\n"
+            (name,) = runs.names()
+            assert name.endswith(".partial")
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(HANG_SECONDS) == 130
+        finally:
+            run.kill()
     assert runs.names() == []
 
 

@@ -57,7 +57,8 @@ class Drill:
         # Settings of a real server must not count.
         strange = {"AMQP_SERVER_PORT": "1", "AMQP_SERVER_HOST": "not-here.invalid"}
         return subprocess.Popen(
-            [str(SCRIPT), "--work", str(self.work), "--program", str(self.program), *words],
+            [str(SCRIPT), "--work", self.work.name, "--program", str(self.program), *words],
+            cwd=self.work.parent,
             env={**os.environ, **strange},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -67,7 +68,10 @@ class Drill:
     def run(self, *words: str) -> tuple[int, str, str]:
         """Run the script; return the exit code, and what it writes."""
         with self.start(*words) as running:
-            output, errors = running.communicate(timeout=HANG_SECONDS)
+            try:
+                output, errors = running.communicate(timeout=HANG_SECONDS)
+            finally:
+                running.terminate()
         assert list(self.work.iterdir()) == []
         return running.returncode, output, errors
 
