@@ -187,7 +187,9 @@ async def start(
         if owns_process:
             management = ManagementProcess(config, management_sockets)
             listener = ShovelListener(server.context, server.access, make_connection)
-            shovels = ShovelProcess(server.broker, server.parameters, listener)
+            shovels = ShovelProcess(
+                server.broker, server.parameters, listener, is_off=config.no_shovels
+            )
             await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, listening, opened)
             if management.status is not None:

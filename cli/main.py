@@ -341,6 +341,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Allow user guest from other machines, as in a container.",
 )
 @click.option(
+    "--no-shovels",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Run no shovels, for a server on a copy of another one's data.",
+)
+@click.option(
     "--audit-files",
     cls=ServerOption,
     type=int,

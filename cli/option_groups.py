@@ -59,6 +59,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "default-vhost",
             "load-definitions",
             "guest-from-anywhere",
+            "no-shovels",
             "present-product",
             "present-version",
         ),

@@ -142,14 +142,7 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 
 def print_check(check: DirectoryCheck) -> None:
     """Print the summary, and one line for each problem."""
-    problems = check.all_problems()
-    for problem in problems[:PROBLEMS_SHOWN]:
-        at = "" if problem.position is None else f" at {problem.position}"
-        level = problem.level.name.lower()
-        click.echo(f"{level} {problem.kind} {shown(str(problem.path))}{at}: {shown(problem.text)}")
-    more = len(problems) - PROBLEMS_SHOWN + sum(each.left_out for each in check.queues)
-    if more > 0:
-        click.echo(f"... and {more} more problems")
+    print_problems(check)
     logs = [each.log for each in check.queues]
     beside = ", beside a running server" if check.is_live else ""
     click.echo(
@@ -159,3 +152,15 @@ def print_check(check: DirectoryCheck) -> None:
         f"{shown_bytes(sum(log.scanned_bytes for log in logs))} read in {check.seconds:.1f} s"
         f"{beside}"
     )
+
+
+def print_problems(check: DirectoryCheck) -> None:
+    """Print one line for each problem, up to `PROBLEMS_SHOWN`."""
+    problems = check.all_problems()
+    for problem in problems[:PROBLEMS_SHOWN]:
+        at = "" if problem.position is None else f" at {problem.position}"
+        level = problem.level.name.lower()
+        click.echo(f"{level} {problem.kind} {shown(str(problem.path))}{at}: {shown(problem.text)}")
+    more = len(problems) - PROBLEMS_SHOWN + sum(each.left_out for each in check.queues)
+    if more > 0:
+        click.echo(f"... and {more} more problems")

@@ -236,6 +236,8 @@ class ServerConfig:
         load_definitions: Definitions file, or directory of such files, that each start imports. A
             new data directory then has only what it contains.
         guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
+        no_shovels: Whether shovels stay as they are and none runs. They would move the messages of
+            other brokers when a server starts on a copy of the data.
         present_product: `product` in the server's properties. Some clients switch on features by
             it.
         present_version: `version` in the server's properties; three numbers with dots.
@@ -356,6 +358,7 @@ class ServerConfig:
     default_vhost: str = "/"
     load_definitions: Path | None = None
     guest_from_anywhere: bool = False
+    no_shovels: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__
     audit_files: int = 8

@@ -39,6 +39,7 @@ RETRY_SECONDS: Final = 5.0
 _STARTING: Final = "starting"
 _RUNNING: Final = "running"
 _TERMINATED: Final = "terminated"
+_OFF: Final = {"state": _TERMINATED, "reason": "the server was started with --no-shovels"}
 Key = tuple[str, str]
 """Virtual host and name of a shovel."""
 
@@ -83,11 +84,18 @@ class ShovelProcess:
         broker: Broker whose shovels they are.
         parameters: Its runtime parameters, which define them.
         listener: Listener on which the process connects to this server.
+        is_off: Whether no shovel runs, and the process is never started.
     """
 
     def __init__(
-        self, broker: Broker, parameters: ParameterSettings, listener: ShovelListener
+        self,
+        broker: Broker,
+        parameters: ParameterSettings,
+        listener: ShovelListener,
+        *,
+        is_off: bool = False,
     ) -> None:
+        self._is_off = is_off
         self._broker = broker
         self._parameters = parameters
         self._listener = listener
@@ -240,6 +248,9 @@ class ShovelProcess:
         Raises:
             OSError: The listener cannot be opened.
         """
+        if self._is_off:
+            self._end_all()
+            return
         if not self._shovels:
             if self._child.is_started:
                 await self._child.stop()
@@ -274,6 +285,14 @@ class ShovelProcess:
             lines.append(line)
         if lines:
             await self._child.send(b"".join(lines))
+
+    def _end_all(self) -> None:
+        """Note of each shovel that it does not run, and say so in the log."""
+        new = [each for each in self._shovels.values() if each.state != _OFF]
+        for each in new:
+            each.state = dict(_OFF)
+        if new:
+            logger.warning("shovels do not run reason=--no-shovels count=%d", len(new))
 
     async def _delete(self, key: Key, value: object) -> None:
         """Delete the parameter of a shovel that has moved what it should."""

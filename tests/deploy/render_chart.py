@@ -28,8 +28,12 @@ _KINDS: Final = (
     "ServiceAccount",
     "Secret",
     "ConfigMap",
+    "PersistentVolumeClaim",
+    "Role",
+    "RoleBinding",
     "Service",
     "StatefulSet",
+    "CronJob",
 )
 _HEADING: Final = """\
 # One broker on Kubernetes, with its data on a volume that moves with it (docs/kubernetes.md). This

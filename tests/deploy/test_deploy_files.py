@@ -56,10 +56,13 @@ PORTS = {
 }
 
 
-def unit_settings() -> dict[str, list[str]]:
-    """Return the values of each setting of the unit."""
+UNITS = ["amqp-server.service", "amqp-server-backup.service", "amqp-server-backup.timer"]
+
+
+def unit_settings(name: str = "amqp-server.service") -> dict[str, list[str]]:
+    """Return the values of each setting of a unit."""
     found: dict[str, list[str]] = {}
-    for line in (DEPLOY / "amqp-server.service").read_text().splitlines():
+    for line in (DEPLOY / name).read_text().splitlines():
         if "=" in line and not line.startswith("#"):
             name, value = line.split("=", 1)
             found.setdefault(name, []).append(value)
@@ -100,14 +103,40 @@ def test_the_unit_starts_the_server_as_the_service_manager_expects() -> None:
     assert variable == f"AMQP_SERVER_STORAGE_PATH=/var/lib/{settings['StateDirectory'][0]}"
 
 
+def test_the_unit_of_back_ups_runs_the_command_as_the_servers_user() -> None:
+    settings, server = unit_settings("amqp-server-backup.service"), unit_settings()
+
+    assert settings["Type"] == ["oneshot"]
+    for name in ("User", "Group", "Environment", "UMask"):
+        assert settings[name] == server[name]
+    (start,) = settings["ExecStart"]
+    words = shlex.split(start)
+    assert words[0] == shlex.split(server["ExecStart"][0])[0]
+    assert unknown_words(shlex.join(["amqp-server", *words[1:]])) == []
+    # It may write there and nowhere else.
+    assert settings["ReadWritePaths"] == [words[words.index("--into") + 1]]
+    assert settings["ProtectSystem"] == ["strict"]
+    # The end of a back-up must not take away what the server shares with its processes.
+    assert settings["RemoveIPC"] == ["no"]
+
+
+def test_the_timer_makes_up_for_a_back_up_that_was_missed() -> None:
+    settings = unit_settings("amqp-server-backup.timer")
+    assert settings["Persistent"] == ["true"]
+    assert settings["WantedBy"] == ["timers.target"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    # The program and the user of the unit are not on this machine.
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_accepts_the_unit(tmp_path: Path, name: str) -> None:
+    # The program and the user of the units are not on this machine.
     program = Path(sys.executable).with_name("amqp-server")
-    text = (DEPLOY / "amqp-server.service").read_text()
-    text = text.replace("/opt/amqp-server/bin/amqp-server", str(program))
-    unit = tmp_path / "amqp-server.service"
-    unit.write_text(re.sub(r"^(User|Group)=.*\n", "", text, flags=re.MULTILINE))
+    for each in UNITS:
+        text = (DEPLOY / each).read_text()
+        text = text.replace("/opt/amqp-server/bin/amqp-server", str(program))
+        text = re.sub(r"^(User|Group)=.*\n", "", text, flags=re.MULTILINE)
+        (tmp_path / each).write_text(text)
+    unit = tmp_path / name
 
     ended = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
@@ -168,8 +197,9 @@ def test_the_checks_of_health_tell_a_server_from_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_rates_the_unit_as_well_protected() -> None:
-    unit = str(DEPLOY / "amqp-server.service")
+@pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
+def test_systemd_rates_the_unit_as_well_protected(name: str) -> None:
+    unit = str(DEPLOY / name)
     rated = subprocess.run(
         ["systemd-analyze", "security", "--offline=yes", "--threshold=15", unit],
         capture_output=True,

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.docs.test_commands import unknown_words
 from tests.servers import REPOSITORY
 
 _PROGRAMS: Final = REPOSITORY / "build" / "deploy" / "bin"
@@ -132,6 +134,36 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "networkPolicy": {"enabled": False},
         "metrics": {"podAnnotations": {"scrape": "yes"}},
     },
+    "back-ups": {
+        "backup": {
+            "enabled": True,
+            "schedule": "@hourly",
+            "keep": 48,
+            "startingDeadlineSeconds": 60,
+            "successfulJobsHistoryLimit": 0,
+            "failedJobsHistoryLimit": 1,
+            "image": {
+                "registry": "registry.example",
+                "repository": "tools/kubectl",
+                "digest": f"sha256:{'0123456789abcdef' * 4}",
+                "pullPolicy": "Always",
+            },
+            "resources": {"limits": {"memory": "64Mi"}},
+            "persistence": {"storageClass": "slow", "size": "1Ti"},
+        },
+        "fullnameOverride": "a-broker-with-a-name-of-more-than-forty-five-letters",
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "image": {"pullSecrets": ["pull"]},
+    },
+    "a claim for back-ups": {
+        "backup": {
+            "enabled": True,
+            "image": {"tag": "1.36.0"},
+            "persistence": {"existingClaim": "{{ .Release.Name }}-other"},
+        },
+        "networkPolicy": {"enabled": False},
+    },
     "a storage class": {"persistence": {"storageClass": "-"}},
     "an older name": {"global": {"storageClass": "fast"}},
     "no volume": {"persistence": {"enabled": False}, "podAntiAffinityPreset": ""},
@@ -159,6 +191,10 @@ WRONG: Final = {
     '{"service": {"ports": {"amqp": 15672}}}': "two ports have the same number",
     '{"loadDefinition": {"file": "/etc/all.json"}}': "/loadDefinition/file",
     '{"metrics": {"enabled": false}}': "/metrics/enabled",
+    '{"backup": {"enabled": true}}': "set backup.image.tag",
+    '{"backup": {"keep": 0}}': "/backup/keep",
+    '{"backup": {"keep": 10001}}': "/backup/keep",
+    '{"backup": {"schedule": "daily"}}': "/backup/schedule",
 }
 """Values that are refused, each with a part of the message."""
 
@@ -212,7 +248,7 @@ def test_hadolint_has_nothing_to_say_about_the_dockerfile() -> None:
 
 
 def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
-    scripts = ["deploy/container-start", "deploy/volume/attach-volume"]
+    scripts = ["deploy/container-start", "deploy/restore-drill", "deploy/volume/attach-volume"]
     done = subprocess.run(
         ["shellcheck", *scripts], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -279,6 +315,64 @@ def test_each_value_changes_what_is_rendered() -> None:
                 found.add(path)
     only = {("replicaCount",), ("metrics", "enabled")}
     assert set(_named(schema)) - found == only
+
+
+def test_the_back_ups_of_the_chart_fit_together() -> None:
+    text = _rendered(VALUES["back-ups"])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in yaml.safe_load_all(text):
+        found.setdefault(each["kind"], []).append(each)
+    (stateful,), (job,) = found["StatefulSet"], found["CronJob"]
+    template = stateful["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    job_template = job["spec"]["jobTemplate"]["spec"]["template"]
+    (kubectl,) = job_template["spec"]["containers"]
+    pod = f"{stateful['metadata']['name']}-0"
+
+    words = [*kubectl["command"], *kubectl["args"]]
+    command = words[words.index("--") + 1 :]
+    assert words[: -len(command)] == [
+        *("kubectl", "exec", "--namespace=default", pod),
+        *(f"--container={container['name']}", "--"),
+    ]
+    assert unknown_words(shlex.join(command)) == []
+    assert command[-2:] == ["--into=/backup", "--keep=48"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts["backup"] == "/backup"
+    (claim,) = found["PersistentVolumeClaim"]
+    volumes = {each["name"]: each for each in template["spec"]["volumes"]}
+    used = volumes["backup"]["persistentVolumeClaim"]["claimName"]
+    assert used == claim["metadata"]["name"] == job["metadata"]["name"]
+    # A job that is made adds 11 characters.
+    assert len(job["metadata"]["name"]) <= 52
+
+    # One pod, and nothing else.
+    ((role,), (binding,)) = found["Role"], found["RoleBinding"]
+    assert {name for rule in role["rules"] for name in rule["resourceNames"]} == {pod}
+    assert {each for rule in role["rules"] for each in rule["resources"]} == {"pods", "pods/exec"}
+    (subject,) = binding["subjects"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert subject["name"] == job_template["spec"]["serviceAccountName"]
+    assert subject["name"] in {each["metadata"]["name"] for each in found["ServiceAccount"]}
+    assert subject["name"] != template["spec"]["serviceAccountName"]
+
+    # No client and no policy for the broker takes the pod of the job for the broker.
+    labels = job_template["metadata"]["labels"].items()
+    assert not found["Service"][0]["spec"]["selector"].items() <= labels
+    assert not found["PodDisruptionBudget"][0]["spec"]["selector"]["matchLabels"].items() <= labels
+    selected = [
+        each["spec"]["podSelector"]["matchLabels"].items() <= labels
+        for each in found["NetworkPolicy"]
+    ]
+    assert sorted(selected) == [False, True]
+
+
+def test_without_back_ups_there_is_none_of_their_objects() -> None:
+    kinds = {each["kind"] for each in yaml.safe_load_all(_rendered({}))}
+    assert kinds.isdisjoint({"CronJob", "Role", "RoleBinding", "PersistentVolumeClaim"})
+    own = _rendered(VALUES["a claim for back-ups"])
+    assert "kind: PersistentVolumeClaim" not in own
+    assert "claimName: amqp-server-other" in own
 
 
 def test_a_key_that_is_twice_is_found() -> None:

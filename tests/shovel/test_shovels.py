@@ -361,3 +361,20 @@ def test_the_verbs_of_rabbitmqctl(host: ShovelHost, capsys: pytest.CaptureFixtur
         )
     assert run("rabbitmqctl", path, ("-q", "delete_shovel", "s")) == 0
     assert host.rows() == {}
+
+
+async def test_none_runs_where_they_are_off(start_server: StartServer) -> None:
+    host = ShovelHost(start_server("--no-shovels", environment=NO_MANAGEMENT))
+    async with opened(host.url) as (channel,):
+        await channel.declare_queue("from")
+        await channel.declare_queue("to")
+        await fill(channel, "from", [b"1"])
+        host.set("s")
+        host.server.wait_for_message("shovels do not run")
+        for _ in range(2):
+            row = host.until("s", "terminated")
+            assert row["reason"] == "the server was started with --no-shovels"
+            assert shovel_processes(host.server.pid) == []
+            host.asking.ask("shovels.restart", vhost="/", name="s")
+        assert await channel.queue_counts("from") == (1, 0)
+        assert await channel.queue_counts("to") == (0, 0)

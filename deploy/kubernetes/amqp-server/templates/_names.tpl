@@ -31,6 +31,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "amqp-server.metadata" -}}
 {{- $ := index . 0 -}}
 name: {{ include "amqp-server.fullname" $ }}
+{{ include "amqp-server.described" . }}
+{{- end }}
+
+{{/* Labels and annotations of an object: (list $ labels annotations). */}}
+{{- define "amqp-server.described" -}}
+{{- $ := index . 0 -}}
 labels:
   {{- include "amqp-server.labels" (list $ (index . 1)) | nindent 2 }}
 {{- with merge (dict) (index . 2) $.Values.commonAnnotations }}
@@ -44,6 +50,30 @@ annotations:
 {{- with default .Values.global.imageRegistry $image.registry }}{{ . }}/{{ end }}
 {{- $image.repository }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end }}
+{{- end }}
+
+{{/* The name of a CronJob has 52 characters at most. */}}
+{{- define "amqp-server.backup" -}}
+{{- printf "%s-backup" (include "amqp-server.fullname" . | trunc 45 | trimSuffix "-") }}
+{{- end }}
+
+{{/* Labels of the pods that start back-ups: others than those that select the broker's pod. */}}
+{{- define "amqp-server.backupSelector" -}}
+app.kubernetes.io/name: {{ include "amqp-server.name" . | trunc 56 | trimSuffix "-" }}-backup
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "amqp-server.backupImage" -}}
+{{- $image := .Values.backup.image }}
+{{- with default .Values.global.imageRegistry $image.registry }}{{ . }}/{{ end }}
+{{- $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}
+{{- else }}:{{ required "set backup.image.tag to a version of kubectl that fits the cluster, or backup.image.digest" $image.tag }}
+{{- end }}
+{{- end }}
+
+{{- define "amqp-server.backupClaim" -}}
+{{- tpl .Values.backup.persistence.existingClaim . | default (include "amqp-server.backup" .) }}
 {{- end }}
 
 {{- define "amqp-server.passwordSecret" -}}
