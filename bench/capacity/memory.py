@@ -5,7 +5,7 @@ Every measurement checks that all messages are there; one that lost some is an e
 
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,13 +76,16 @@ def anon_bytes(pid: int) -> int:
     return found
 
 
-def measure_connections(url: BrokerUrl, pid: int, count: int) -> Cost:
+def measure_connections(
+    url: BrokerUrl, pid: int, count: int, *, look: Callable[[], None] = lambda: None
+) -> Cost:
     """Open connections with a channel and a consumer each; every one has published a message.
 
     Args:
         url: Address of the broker.
         pid: Its process.
         count: Connections, from 1.
+        look: Called while all of them are open, before the memory is read.
 
     Raises:
         BenchError: The broker refuses something, does not answer, or lost a message.
@@ -104,6 +107,7 @@ def measure_connections(url: BrokerUrl, pid: int, count: int) -> Cost:
                 client.select_confirms()
                 _publish_each(client, publishes, [name])
                 client.start_consumer(name, _PREFETCH)
+            look()
             cost = _Usage.of(pid).cost_of_each(before, count)
         # What the consumers held comes back when the broker notices that they are gone.
         _expect_ready(first, names, len(names) + count)
