@@ -40,8 +40,8 @@ _ELSEWHERE: Final = (
 )
 @click.option(
     "--seconds",
-    type=click.IntRange(1, 600),
-    default=5,
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
     help="Seconds of each measurement of the processor.",
 )
 @data_dir_option("the servers' data", tempfile.gettempdir)
@@ -51,7 +51,7 @@ def capacity(
     queues: int,
     waiting: int,
     rate: int,
-    seconds: int,
+    seconds: float,
     data_dir: Path,
     json_file: Path | None,
 ) -> None:

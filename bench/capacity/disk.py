@@ -70,7 +70,6 @@ def allocated_bytes(data: Path) -> int:
 
 
 def _log_bytes(data: Path) -> int:
-    """Return the sizes of all segments and their indexes."""
-    logs = data / "logs"
-    files = [each for suffix in ("log", "index") for each in logs.rglob(f"*.{suffix}")]
-    return sum(each.stat().st_size for each in files)
+    """Return the sizes of the measured queue's segments and indexes."""
+    files = data.glob(f"logs/*/{_QUEUE}/*/*.*")
+    return sum(each.stat().st_size for each in files if each.suffix in {".log", ".index"})

@@ -35,7 +35,7 @@ class Plan:
         queues: Durable queues, from 1.
         waiting: Messages of one queue that wait in its log, from 10,000.
         rate: Messages a second that come alone.
-        seconds: Seconds of each measurement of the processor; whole ones.
+        seconds: Seconds of each measurement of the processor.
         data_dir: Directory for the servers' data.
     """
 
@@ -43,7 +43,7 @@ class Plan:
     queues: int
     waiting: int
     rate: int
-    seconds: int
+    seconds: float
     data_dir: Path
 
 
@@ -81,7 +81,7 @@ def _with_connections(plan: Plan) -> Iterator[Figure]:
         _directory(plan) as directory,
         start_managed_server(directory) as server,
     ):
-        time.sleep(_REST_SECONDS)
+        time.sleep(min(_REST_SECONDS, plan.seconds))
         broker = ResidentMemory.of(server.broker_pid)
         before = ResidentMemory.of(server.management_pid)
         own_bytes = memory.anon_bytes(server.broker_pid)

@@ -118,14 +118,14 @@ def measure_lone_messages(url: BrokerUrl, pid: int, rate: int, seconds: float) -
         return cpu_seconds * _US / count
 
 
-def measure_heartbeats(url: BrokerUrl, pid: int, connections: int, seconds: int) -> float:
+def measure_heartbeats(url: BrokerUrl, pid: int, connections: int, seconds: float) -> float:
     """Return the microseconds of the broker for one heartbeat interval of an idle connection.
 
     Args:
         url: Address of the broker.
         pid: Its process.
         connections: Idle connections.
-        seconds: How long, a multiple of `HEARTBEAT_SECONDS`.
+        seconds: How long.
 
     Raises:
         BenchError: The broker closed a connection.
@@ -136,10 +136,11 @@ def measure_heartbeats(url: BrokerUrl, pid: int, connections: int, seconds: int)
         alone_seconds = alone.cpu_seconds() or 0.0
         idle = [stack.enter_context(_connect(url)) for _ in range(connections)]
         probe = ServerProbe(pid, has_children=False)
-        for _ in range(seconds // HEARTBEAT_SECONDS):
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
             for each in idle:
                 each.sendall(_HEARTBEAT)
-            time.sleep(HEARTBEAT_SECONDS)
+            time.sleep(min(left, HEARTBEAT_SECONDS))
         cpu_seconds = (probe.cpu_seconds() or 0.0) - alone_seconds
         if not all(each.recv(_READ_BYTES) for each in idle):
             raise BenchError("the broker closed an idle connection")

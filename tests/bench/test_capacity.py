@@ -10,8 +10,8 @@ from bench.command import main
 
 def test_each_constant_is_printed_beside_the_one_of_the_model(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    options = ["--connections", "5", "--queues", "5", "--waiting", "10000", "--rate", "50"]
-    options += ["--seconds", "1", "--data-dir", str(tmp_path), "--json", str(report)]
+    options = ["--connections", "5", "--queues", "5", "--waiting", "10000", "--rate", "200"]
+    options += ["--seconds", "0.1", "--data-dir", str(tmp_path), "--json", str(report)]
     result = CliRunner().invoke(main, ["capacity", *options])
 
     assert result.exit_code == 0, result.output

@@ -181,7 +181,13 @@ def test_a_fast_publisher_gets_a_larger_free_limit() -> None:
 def test_the_management_server_counts_unless_there_is_none() -> None:
     alone = amounts(capacity.other_memory(replace(LOAD, has_management=False)))
     assert list(alone) == ["sockets"]
-    assert amounts(capacity.other_memory(LOAD))["management server, empty"] == 48 * MIB
+    both = amounts(capacity.other_memory(LOAD))
+    assert both == {
+        "management server, empty": unit_costs.MANAGEMENT_BYTES,
+        "its lists of queues": 200 * unit_costs.MANAGED_QUEUE_BYTES,
+        "its lists of connections": 400 * unit_costs.MANAGED_CONNECTION_BYTES,
+        **alone,
+    }
 
 
 def test_every_row_of_the_table_can_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,7 +198,8 @@ def test_every_row_of_the_table_can_be_checked(capsys: pytest.CaptureFixture[str
     load = Load(500.0, message_bytes=2048, queues=200, retain_seconds=7 * 86_400.0)
     total = rough_size(round(capacity.broker_memory(load).total))
     assert ["memory of the broker", total, "the sum of:"] in rows
-    assert ["queues", "3.8 MiB", "200 x 20,000 B"] in rows
+    queues = rough_size(200 * unit_costs.QUEUE_BYTES)
+    assert ["queues", queues, f"200 x {unit_costs.QUEUE_BYTES:,} B"] in rows
     sums = [row[0] for row in rows if row[-1] == "the sum of:"]
     assert sums == ["memory of the broker", "memory beside it", "disk", "open files", "processor"]
     assert all(len(row) == 3 for row in rows)

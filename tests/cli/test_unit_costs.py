@@ -15,7 +15,7 @@ from tests.servers import RunningServer
 CONNECTIONS = 200
 QUEUES = 500
 MESSAGES = 100
-MEMORY_FACTOR = 1.75
+MEMORY_FACTOR = 1.6
 """Allocators grow in steps, and the interpreted kernels have larger objects."""
 
 
@@ -28,19 +28,24 @@ def is_near(measured: float, constant: float, factor: float) -> bool:
     return constant / factor <= measured <= constant * factor
 
 
-def test_connections_and_queues_take_what_the_model_says(start_server: StartServer) -> None:
+def test_a_connection_takes_what_the_model_says(start_server: StartServer) -> None:
     server = start_server()
-    connection = measure_connections(url_of(server), server.pid, CONNECTIONS)
-    disk_before = allocated_bytes(server.storage_path)
-    queue = measure_queues(url_of(server), server.pid, QUEUES)
-    queue_disk_bytes = (allocated_bytes(server.storage_path) - disk_before) / QUEUES
+    found = measure_connections(url_of(server), server.pid, CONNECTIONS)
 
-    assert is_near(queue.memory_bytes, unit_costs.QUEUE_BYTES, MEMORY_FACTOR), queue
-    assert is_near(connection.memory_bytes, unit_costs.CONNECTION_BYTES, MEMORY_FACTOR), connection
-    assert round(connection.files, 1) == unit_costs.CONNECTION_FILES
-    assert queue.files * QUEUES <= unit_costs.CACHED_FILES
+    assert is_near(found.memory_bytes, unit_costs.CONNECTION_BYTES, MEMORY_FACTOR), found
+    assert round(found.files, 1) == unit_costs.CONNECTION_FILES
+
+
+def test_a_queue_takes_what_the_model_says(start_server: StartServer) -> None:
+    server = start_server()
+    disk_before = allocated_bytes(server.storage_path)
+    found = measure_queues(url_of(server), server.pid, QUEUES)
+    disk_bytes = (allocated_bytes(server.storage_path) - disk_before) / QUEUES
+
+    assert is_near(found.memory_bytes, unit_costs.QUEUE_BYTES, MEMORY_FACTOR), found
+    assert found.files * QUEUES <= unit_costs.CACHED_FILES
     # Other file systems have blocks of other sizes.
-    assert is_near(queue_disk_bytes, unit_costs.STORED_QUEUE_BYTES, 2.0), queue_disk_bytes
+    assert is_near(disk_bytes, unit_costs.STORED_QUEUE_BYTES, 2.0), disk_bytes
 
 
 def test_a_message_on_the_disk_has_the_octets_of_the_model(start_server: StartServer) -> None:
