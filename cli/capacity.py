@@ -260,7 +260,7 @@ def processor(load: Load) -> Need:
 def shown_cores(load: Load) -> float:
     """Return the cores that `top` shows at the peak: messages that come alone cost more each."""
     lone = load.peak_per_second * costs.LONE_US / _US
-    return max(min(lone, costs.PROCESS_CORES_MAX), processor(load).total)
+    return min(max(lone, processor(load).total), costs.PROCESS_CORES_MAX)
 
 
 def disk_bytes_per_second(load: Load) -> float:
