@@ -128,8 +128,8 @@ def _of_the_machine(load: Load) -> Iterator[Setting]:
     yield Setting(
         "cores",
         "2" if cores > costs.LOOP_CORES_MAX else "1 or more",
-        f"top shows up to {cores:.2f} at the peak; messages that come alone take up to "
-        f"{costs.LONE_US} us each, and less the more there are",
+        f"top shows up to {cores:.2f} at the peak; messages that come alone take about "
+        f"{costs.LONE_US} us each, and less the more there are a second",
     )
     yield Setting(
         "LimitNOFILE=", str(file_limit(load)), "--max-connections, the server and its caches"

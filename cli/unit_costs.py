@@ -29,8 +29,8 @@ MANAGED_CONNECTION_BYTES: Final = 12_000
 RING_MESSAGE_BYTES: Final = 90
 """Memory of a message in the ring, beside its octets."""
 WAITING_MESSAGE_BYTES: Final = 2
-"""Memory of a message that waits in the log only: 0.2 in a plain queue (ten million messages), 1.6 to
-1.8 with x-message-ttl, x-max-priority or x-max-length (a million messages that are alike)."""
+"""Memory of a message that waits in the log only: 0.2 in a plain queue (ten million messages), 1.6
+to 1.8 with x-message-ttl, x-max-priority or x-max-length (a million messages that are alike)."""
 
 HEADER_BYTES: Final = 205
 """Octets of properties, headers and routing key of a message of a service: a trace id, two more

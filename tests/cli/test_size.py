@@ -206,7 +206,7 @@ def test_every_row_of_the_table_can_be_checked(capsys: pytest.CaptureFixture[str
     assert all(len(row) == 3 for row in rows)
     assert settings.startswith("SET")
     assert "warning" not in output
-    assert "python -m bench traffic" in output
+    assert "`python -m bench traffic`" in output
 
 
 def test_json_has_every_number(capsys: pytest.CaptureFixture[str]) -> None:
