@@ -20,9 +20,10 @@ _LOAD: Final = {each.name: each.default for each in fields(Load)}
 _YEARS_100_SECONDS: Final = 36_500 * 86_400
 _RATE_MAX: Final = 100_000_000
 _CHECK: Final = (
-    "The processor's figures are those of the machine that was measured (AMD EPYC, 2 cores): `python "
-    "-m bench traffic` measures yours.\nThe other figures hardly depend on the machine: `python -m "
-    "bench capacity` measures them."
+    "The processor's figures are those of the machine that was measured (AMD EPYC, 2 cores): "
+    "`python -m bench traffic` measures yours.\n"
+    "The other figures hardly depend on the machine: "
+    "`python -m bench capacity` measures them."
 )
 
 
