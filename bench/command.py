@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from bench.bounds import measure_consumer, measure_publisher
 from bench.broker_url import BrokerUrl
 from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
+from bench.capacity.command import capacity
 from bench.embedded_broker import testing
 from bench.errors import BenchError
 from bench.isolation.command import isolation
@@ -122,7 +123,8 @@ def main(
     bars. `traffic` measures messages that all differ. `isolation` measures what other clients
     notice while one attacks the broker. `management` measures what the HTTP API and the page cost
     the clients of AMQP, `page` how fast the page shows many queues. `testing` measures the broker
-    inside a test run. `tls` measures what TLS costs.
+    inside a test run. `tls` measures what TLS costs, `capacity` what a connection, a queue and a
+    message cost.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -193,6 +195,7 @@ def _print_bounds(body_bytes: int) -> None:
 
 
 main.add_command(table)
+main.add_command(capacity)
 main.add_command(isolation)
 main.add_command(logins)
 main.add_command(management)

@@ -112,6 +112,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "shards": LazyCommand(
             "cli.shards", "shards", "Create, list and delete exchanges whose queues are shards."
         ),
+        "size": LazyCommand(
+            "cli.size",
+            "size",
+            "Compute what a broker needs for a load: memory, disk, files, cores.",
+        ),
         "stats": LazyCommand("cli.stats", "stats", "Show statistics of each queue."),
         "status": LazyCommand("cli.status", "status", "Show the state of the running server."),
         "topic-permissions": LazyCommand(
