@@ -72,8 +72,8 @@ def backup(
     If a server starts on the copy, it has every message confirmed before the backup began. Sealed
     segments become hard links if DIR is on the same file system: they take no space.
 
-    With --into, a timer can run it. A copy with damage gets a name that ends in .damaged. It stays
-    then, and so do all others. What this command has not made, or what a server has started on, is
+    With --into, a timer can run it. A copy with damage gets a name that ends in .damaged, and no
+    good one is removed then; of many damaged ones --keep leaves the oldest and the newest. What this command has not made, or what a server has started on, is
     never removed.
     """
     if (directory is None) == (into is None):

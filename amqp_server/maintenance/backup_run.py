@@ -32,7 +32,8 @@ class BackupRun:
         copied: Counts of what was copied.
         check: Result of its check.
         shares_disk: Whether it lies on the file system of the data directory.
-        removed: Good back-ups that were removed, oldest first.
+        removed: Back-ups that were removed, oldest first: good ones, or damaged ones that tell
+            nothing new.
         kept: Good back-ups that are there now, by name.
         damaged: Copies with damage that are there now, by name.
         leftovers: What interrupted runs had left, and was removed.
@@ -76,13 +77,13 @@ def back_up_into(
 ) -> BackupRun:
     """Make a new back-up in a directory of back-ups, check it, and remove the oldest.
 
-    A failed run removes its copy. A copy with damage stays under a name that no run counts or
-    removes, and no other back-up is removed then.
+    A failed run removes its copy. A copy with damage stays under a name that no run counts,
+    and no good back-up is removed then.
 
     Args:
         storage_path: The data directory; not changed, a server may run on it.
         directory: Directory of the back-ups; created if it is missing.
-        keep: How many good back-ups stay, 1 to `KEEP_MAX`; None: all.
+        keep: How many good back-ups stay, 1 to `KEEP_MAX`, and two damaged ones; None: all.
         may_link: Whether to hard-link sealed segments instead of copying them, where possible.
         redo_number: As for `back_up`.
         check: Checks a data directory.
@@ -116,9 +117,12 @@ def back_up_into(
         _follow_name(checked, partial, path)
         run = BackupRun(path, copied, checked, _shares_disk(storage_path, directory))
         run.leftovers, run.foreign, run.later = leftovers, foreign, later
-        if run.is_good and keep is not None:
+        if keep is not None:
             try:
-                run.removed = series.remove_oldest(path, keep)
+                if run.is_good:
+                    run.removed = series.remove_oldest(path, keep, later)
+                else:
+                    run.removed = series.remove_damaged()
             except OSError as error:
                 run.not_removed = f"{error.filename or directory}: {error.strerror or error}"
         run.kept, run.damaged = series.good(), series.damaged()

@@ -2,7 +2,7 @@
 
     2026-11-30T21-01-53Z            a good back-up: whole, and checked
     2026-11-30T21-01-53Z.partial    being made; after an interruption the next run removes it
-    2026-11-30T21-01-53Z.damaged    whole, but the check found damage: it is kept, and never counted
+    2026-11-30T21-01-53Z.damaged    whole, but the check found damage: it is never counted
     2026-11-30T21-01-53Z.removing   being removed; after an interruption the next run goes on
     .amqp-server-backup-lock        locked by the run that works here, with its process number
 
@@ -31,7 +31,7 @@ from metadata.names import LOGS_NAME
 from metadata.reading_lock import is_live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SERIES_LOCK_NAME: Final = ".amqp-server-backup-lock"
@@ -163,22 +163,37 @@ class BackupSeries:
             rmtree(path)
         return removed, foreign
 
-    def remove_oldest(self, newest: Path, keep: int) -> list[Path]:
+    def remove_oldest(self, newest: Path, keep: int, later: Sequence[Path] = ()) -> list[Path]:
         """Remove the oldest good back-ups; return their paths.
 
         Args:
             newest: The back-up that was just made. It stays, whatever the clock said.
             keep: How many good ones stay, 1 to `KEEP_MAX`.
+            later: Those from `later_than`. They stay and do not count: with names from the future
+                they would push out each new one.
 
         Raises:
             OSError: One cannot be removed. It has no name of a back-up any more, or is whole.
         """
-        others = [path for path in self.good() if path != newest]
-        oldest = others[: max(0, len(others) - (keep - 1))]
-        for path in oldest:
+        others = [path for path in self.good() if path != newest and path not in later]
+        return self._remove(others[: max(0, len(others) - (keep - 1))])
+
+    def remove_damaged(self) -> list[Path]:
+        """Remove the damaged copies between the oldest and the newest; return their paths.
+
+        The data keep their damage until somebody repairs them: a copy each night would fill the
+        disk, and tell nothing new.
+
+        Raises:
+            OSError: As for `remove_oldest`.
+        """
+        return self._remove(self.damaged()[1:-1])
+
+    def _remove(self, paths: list[Path]) -> list[Path]:
+        for path in paths:
             # First the name, durably: what is half removed must not look like a back-up.
             rmtree(self._rename(path, f"{path.name}{REMOVING}"))
-        return oldest
+        return paths
 
     def _rename(self, path: Path, name: str) -> Path:
         target = self._directory / name

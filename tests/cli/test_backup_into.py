@@ -176,6 +176,22 @@ def test_a_kill_between_the_new_name_and_the_removal(
     assert runs.names() == [new, last.name]
 
 
+def test_of_many_damaged_copies_the_oldest_and_the_newest_stay(runs: Runs) -> None:
+    fill(runs.storage, a=6)
+    good = runs.good_one()
+    (segment,) = segments_of(runs.storage, "a")
+    damage(segment, chunk_positions(segment)[2] + 60)
+    found = []
+    for _ in range(4):
+        code, _ = runs.run("--keep", "1")
+        assert code == 4
+        found.append(runs.names())
+    first, second, third, fourth = (each[-1] for each in found)
+    assert found[1] == [good.name, first, second]
+    assert found[2] == [good.name, first, third]
+    assert found[3] == [good.name, first, fourth]
+
+
 def test_a_copy_with_damage_is_kept_apart_and_nothing_is_removed(runs: Runs) -> None:
     fill(runs.storage, a=6)
     made = [runs.good_one().name for _ in range(2)]
@@ -279,9 +295,13 @@ def test_a_clock_that_was_set_back_does_not_remove_the_new_one(runs: Runs) -> No
     first = runs.good_one()
     for path in ahead:
         shutil.copytree(first, path)
-    new = runs.good_one("--keep", "2")
+    second = runs.good_one("--keep", "2")
     assert f"{ahead[1].name} is from the future" in runs.errors
-    assert runs.names() == [new.name, ahead[1].name]
+    future = [path.name for path in ahead]
+    assert runs.names() == [first.name, second.name, *future]
+    # Otherwise each new one would be the next to go.
+    third = runs.good_one("--keep", "2")
+    assert runs.names() == [second.name, third.name, *future]
 
 
 def forbidden_calls(runs: Runs) -> list[tuple[list[str], str]]:
