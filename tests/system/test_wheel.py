@@ -1,6 +1,5 @@
 """Where there is no compiler, a wheel runs compiled, and a source distribution interpreted."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import click
 import pika
 import pytest
 
+from tests.built_package import built
 from tests.servers import NO_MANAGEMENT, REPOSITORY
 
 pytestmark = pytest.mark.timeout(600)
@@ -33,22 +33,6 @@ def run(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
-
-
-def built(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a `wheel` or an `sdist`."""
-    directory = tmp_path_factory.mktemp(kind)
-    # All builds use the same folder of the repository, and each worker of xdist makes one.
-    with (tmp_path_factory.getbasetemp().parent / "wheel.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        run(
-            *(sys.executable, "-m", "build", f"--{kind}", "--no-isolation"),
-            *("--skip-dependency-check", "--outdir", str(directory)),
-            # What the compiler does with `-O3` takes a minute, and `make prepare` has shown it.
-            environment={**os.environ, "CFLAGS": "-O0"},
-        )
-    (path,) = directory.iterdir()
-    return path
 
 
 def new_environment(directory: Path) -> Path:
@@ -100,7 +84,7 @@ def served(commands: Path, environment: dict[str, str], storage: Path) -> list[s
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel and install it; return the directory of its commands."""
     wheel = built("wheel", tmp_path_factory)
-    commands = new_environment(wheel.parent / "environment")
+    commands = new_environment(tmp_path_factory.mktemp("installed") / "environment")
     python = str(commands / "python")
     run(*PIP, "--python", python, "install", "--no-index", "--no-deps", str(wheel))
     return commands
