@@ -240,7 +240,7 @@ docs: setup
 	$(BIN)/python $(INSTALL) --group docs
 	rm -rf build/pages
 	mkdir -p build/pages/bench
-	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE deploy docs build/pages/
+	cp -R README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE deploy docs build/pages/
 	cp -R bench/results build/pages/bench/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -12,7 +12,11 @@ from tests.servers import RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
-PAGES = [README, REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [
+    README,
+    *(REPOSITORY / name for name in ("CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
 PLACE = "amqp://localhost"
 
 
