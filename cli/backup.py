@@ -73,8 +73,8 @@ def backup(
     segments become hard links if DIR is on the same file system: they take no space.
 
     With --into, a timer can run it. A copy with damage gets a name that ends in .damaged, and no
-    good one is removed then; of many damaged ones --keep leaves the oldest and the newest. What this command has not made, or what a server has started on, is
-    never removed.
+    good one is removed then; of many damaged ones --keep leaves the oldest and the newest. What
+    this command has not made, or what a server has started on, is never removed.
     """
     if (directory is None) == (into is None):
         raise click.UsageError("give either DIR or --into DIR")
