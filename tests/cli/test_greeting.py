@@ -9,16 +9,13 @@ import pytest
 from amqp_server import __version__
 from tests.servers import RunningServer
 
-LAST = "log in: "
 
-
-def greeting(server: RunningServer) -> list[str]:
+def greeting(server: RunningServer, login: str = "user guest, ") -> list[str]:
     """Start a server, and return the four lines as they stand in its log."""
     server.start()
-    server.wait_for_message(LAST)
-    lines = [line.rstrip("\n") for line in server.messages]
-    end = next(index for index, line in enumerate(lines) if line.startswith(LAST)) + 1
-    return lines[end - 4 : end]
+    last = server.wait_for_message(f"log in: {login}")
+    end = server.messages.index(last) + 1
+    return [line.rstrip("\n") for line in server.messages[end - 4 : end]]
 
 
 def test_a_first_start_tells_what_runs_where_the_data_is_the_page_and_how_to_log_in(
@@ -71,7 +68,7 @@ def test_who_may_log_in_is_told_as_it_is(tmp_path: Path, names: list[str], login
     (tmp_path / "definitions.json").write_text(json.dumps(document))
     options = ("--load-definitions", str(tmp_path / "definitions.json"))
     with RunningServer(tmp_path / "data", *options, "--guest-from-anywhere") as server:
-        lines = greeting(server)
+        lines = greeting(server, login)
 
         assert lines[3] == f"log in: {login}"
         assert lines[1].endswith("/data (new)")
@@ -92,7 +89,7 @@ def test_other_back_ends_decide_where_they_are_alone(tmp_path: Path) -> None:
     for name in ("user", "vhost", "resource", "topic"):
         options += [f"--auth-http-{name}-path", f"http://127.0.0.1:9/{name}"]
     with RunningServer(tmp_path / "data", *options) as server:
-        *_, login = greeting(server)
+        *_, login = greeting(server, "as ")
 
         assert login == "log in: as http decides (--auth-backends)"
 
