@@ -59,7 +59,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "cli.definitions", "definitions", "Export and import users, queues, bindings and so on."
         ),
         "demo": LazyCommand(
-            "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
+            "cli.demo", "demo", "Kill a broker while messages pass, and show that none is lost."
         ),
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
