@@ -61,6 +61,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "demo": LazyCommand(
             "cli.demo", "demo", "Kill a broker while messages pass, and show that none is lost."
         ),
+        "doctor": LazyCommand(
+            "cli.doctor", "doctor", "Check this machine and the data directory: what to change."
+        ),
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
         ),

@@ -94,10 +94,8 @@ class QuickDemo:
         book = self._book
         before = book.received
         self._finish(consume_orders(self._broker.port, book, None))
-        _say(
-            f"{book.received - before} were received; {book.repeated} orders came twice: they were sent"
-        )
-        _say("twice, or delivered twice and then marked redelivered")
+        _say(f"{book.received - before} were received; {book.repeated} came twice: sent twice, or")
+        _say("delivered twice and then marked redelivered")
 
     def _sum_up(self, seconds: float) -> int:
         self._begin_step("Summary")
