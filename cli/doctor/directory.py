@@ -10,12 +10,15 @@ from typing import Final, NamedTuple
 from amqp_server.base.config import ServerConfig
 from cli.display import rough_size, shown
 from cli.doctor.finding import Finding, error, ok, warning
+from metadata.data_format import FORMAT_NAME
 
 DIRECTORY: Final = "directory"
 FILE_SYSTEM: Final = "file system"
 ROOM: Final = "disk space"
 ENTRIES_MAX: Final = 20_000
 """Files whose owners are looked at."""
+LOST_AND_FOUND: Final = "lost+found"
+"""Root's directory at the top of a file system of its own."""
 FREE_INODES_MIN: Final = 10_000
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _NETWORK: Final = frozenset({"9p", "afs", "ceph", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3"})
@@ -71,6 +74,14 @@ def check_directory(storage_path: Path) -> Iterator[Finding]:
         yield ok(DIRECTORY, f"{here} does not exist: a server creates it")
         return
     status = place.stat()
+    others = sorted(path.name for path in place.iterdir() if path.name != LOST_AND_FOUND)
+    if others and not (place / FORMAT_NAME).exists():
+        yield warning(
+            DIRECTORY,
+            f"{here} has other files, such as {shown(others[0])}, and no data of a server",
+            "look whether it is the right one: a server would put its files beside them",
+        )
+        return
     foreign = _foreign_file(place, os.geteuid())
     if status.st_uid != os.geteuid():
         yield warning(
@@ -165,7 +176,7 @@ def _foreign_file(directory: Path, user: int) -> Path | None:
     """Return a file of another user in the directory; looks at `ENTRIES_MAX` of them."""
     for path in islice(directory.rglob("*"), ENTRIES_MAX):
         try:
-            if path.lstat().st_uid != user:
+            if path.name != LOST_AND_FOUND and path.lstat().st_uid != user:
                 return path
         except FileNotFoundError:
             continue

@@ -42,7 +42,11 @@ def check_disk_syncs(
     try:
         seconds = _measured(place, sync, now)
     except OSError as problem:
-        yield error(SUBJECT, f"cannot write there: {problem.strerror}", "see the lines above")
+        yield error(
+            SUBJECT,
+            f"cannot write there: {problem.strerror}",
+            "make the directory writable for this user, on a disk that works",
+        )
         return
     usual, worst = median(seconds), max(seconds)
     text = (

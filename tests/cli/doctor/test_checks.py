@@ -65,11 +65,30 @@ def test_a_directory_that_others_can_enter_is_a_warning(tmp_path: Path) -> None:
 
 
 @as_root
+def test_a_directory_of_other_things_is_a_warning_and_nobody_is_told_to_take_it_over(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "etc"
+    data.mkdir(mode=0o700)
+    (data / "passwd").touch()
+    os.chown(data / "passwd", NOBODY, NOBODY)
+
+    found = only(check_directory(data))
+    assert found.state is State.WARNING
+    assert found.text == f"{data} has other files, such as passwd, and no data of a server"
+    assert "chown" not in found.advice
+
+
+@as_root
 def test_a_file_of_another_user_is_an_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "logs").mkdir(parents=True)
     data.chmod(0o700)
+    (data / "FORMAT").touch()
     (data / "logs" / "one").touch()
+    (data / "lost+found").mkdir()
+    os.chown(data / "lost+found", NOBODY, NOBODY)
+    assert states(check_directory(data)) == [State.OK]
     os.chown(data / "logs" / "one", NOBODY, NOBODY)
 
     found = only(check_directory(data))
