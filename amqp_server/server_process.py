@@ -18,6 +18,7 @@ import uvloop
 from amqp_server.base.garbage_collection import collector, no_collections
 from amqp_server.compiled_loop import loop as compiled_loop
 from amqp_server.connections.client_listeners import TLS
+from amqp_server.greeting import greeting
 from amqp_server.operator_signals import (
     ignore_checkpoint_signal,
     obey_checkpoint_signal,
@@ -30,11 +31,13 @@ from amqp_server.upkeep.allocator import keep_freed_memory
 from amqp_server.upkeep.open_file_limit import claim_open_files, refuse_start_without_files
 from amqp_server.upkeep.resource_sensor import available_memory_bytes
 from appendlog.layout import records
+from metadata.data_format import FORMAT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from amqp_server.base.config import ServerConfig
+    from amqp_server.greeting import Greeting
     from appendlog import FileSystem
 
 logger = logging.getLogger("amqp_server.server_process")
@@ -91,6 +94,7 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
         stopping.set()
 
     warn_if_interpreted()
+    is_new = not (config.storage_path / FORMAT_NAME).exists()
     with no_collections():
         running = await start(config, surroundings.filesystem)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -104,6 +108,7 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
     if surroundings.announce is not None:
         surroundings.announce(host, port)
     elif surroundings.watch is None:
+        greet(config.log_format, greeting(running, config, is_new=is_new))
         announce_complete(config.log_format)
     manager.ready(f"listening on {host}:{port}")
     living = loop.create_task(
@@ -154,6 +159,25 @@ def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> 
     else:
         how = "listening with TLS on" if is_tls else "listening on"
         print(f"{how} {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+
+
+def greet(log_format: str, told: Greeting) -> None:
+    """Tell on standard error what runs, unless the log level leaves out what is of interest.
+
+    Args:
+        log_format: `text` writes four lines for people, `json` one event.
+        told: What to tell.
+    """
+    if log_format == "json":
+        logger.info(
+            "ready server=%s data=%s page=%s login=%s",
+            told.server,
+            told.data,
+            told.page,
+            told.login,
+        )
+    elif logger.isEnabledFor(logging.INFO):
+        print(told.text, file=sys.stderr, flush=True)  # noqa: T201 - for people, as the line above
 
 
 def announce_complete(log_format: str) -> None:

@@ -59,7 +59,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "cli.definitions", "definitions", "Export and import users, queues, bindings and so on."
         ),
         "demo": LazyCommand(
-            "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
+            "cli.demo", "demo", "Kill a broker while messages pass, and show that none is lost."
+        ),
+        "doctor": LazyCommand(
+            "cli.doctor", "doctor", "Check this machine and the data directory: what to change."
         ),
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."

@@ -4,6 +4,9 @@ It publishes the flights that left New York in 2013, consumes them, kills the br
 and has Spark count the messages in the queue's log at the end.
 
         command         options, exit codes
+        quick           the quick demo: the steps, in order, and their output
+        order_book      its data, and what became of each order
+        order_clients   its publisher and its consumer
         walkthrough     the steps, in order, and their output
         flights         the data
         ledger          published and received messages

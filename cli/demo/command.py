@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
+from cli.commands import missing_library
 from cli.demo.flights import FLIGHTS_MAX
-from cli.demo.walkthrough import DemoSettings, Walkthrough
 from cli.exit_codes import EXIT_DONE
 
 FLIGHTS_MIN: Final = 10
@@ -19,11 +20,16 @@ FLIGHTS_MIN: Final = 10
 
 @click.command(
     epilog=(
-        "Exit codes: 0 nothing was lost and Spark counted the same number; 1 a message was lost "
-        "or a step failed; 2 refused; 3 nothing was lost, but Spark could not run (no Java); "
-        "130 interrupted."
+        "Exit codes: 0 nothing was lost and Spark, if it was asked, counted the same number; 1 a "
+        "message was lost or a step failed; 2 refused; 3 nothing was lost, but Spark could not run "
+        "(no Java); 130 interrupted."
     ),
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Some seconds: kill the broker twice while made-up orders pass, without Spark.",
 )
 @click.option(
     "--flights",
@@ -42,22 +48,37 @@ FLIGHTS_MIN: Final = 10
     help="Directory of the Parquet files; kept afterwards.  [default: a temporary directory]",
 )
 @click.option("--keep", is_flag=True, help="Keep the temporary directory and print its path.")
-def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) -> int:
+@click.pass_context
+def demo(
+    ctx: click.Context,
+    /,
+    quick: bool,
+    flights: int,
+    storage_path: Path | None,
+    out: Path | None,
+    keep: bool,
+) -> int:
     """Publish real flights, kill the broker while they are consumed, count them with Spark.
 
-    Starts a broker of its own on a free port. It needs nothing else. It removes its files at
-    the end unless --keep is given; after a failure it keeps them.
+    Starts a broker of its own on a free port. It removes its files at the end unless --keep is
+    given; after a failure it keeps them. It needs the extras demo and spark, and Java; with --quick
+    it needs nothing.
     """
     if storage_path is not None and storage_path.exists() and any(storage_path.iterdir()):
         raise click.UsageError(f"--storage-path: {storage_path} is not empty")
+    if quick:
+        for name in ("flights", "out"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name} is for the whole demo, not for --quick")
+    else:
+        _check_libraries()
     with _working_directory(keep=keep) as directory, _terminated_as_interrupted():
-        settings = DemoSettings(
-            flights=flights,
-            directory=directory,
-            storage_path=(storage_path or directory / "data").absolute(),
-            out=(out or directory / "export").absolute(),
-        )
-        exit_code = Walkthrough(settings).run()
+        data = (storage_path or directory / "data").absolute()
+        if quick:
+            exit_code = _quick_demo(directory, data)
+        else:
+            out_path = (out or directory / "export").absolute()
+            exit_code = _whole_demo(flights, directory, data, out_path)
         if exit_code != EXIT_DONE:
             click.echo(f"kept for a look: {directory}")
             return exit_code
@@ -66,6 +87,30 @@ def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) 
         else:
             shutil.rmtree(directory)
     return exit_code
+
+
+def _quick_demo(directory: Path, storage_path: Path) -> int:
+    # Imported here, as the other: each needs what the other does without.
+    from cli.demo.quick import QuickDemo
+
+    return QuickDemo(directory, storage_path).run()
+
+
+def _whole_demo(flights: int, directory: Path, storage_path: Path, out: Path) -> int:
+    from cli.demo.walkthrough import DemoSettings, Walkthrough
+
+    return Walkthrough(DemoSettings(flights, directory, storage_path, out)).run()
+
+
+def _check_libraries() -> None:
+    """Refuse the whole demo if its clients are not installed."""
+    try:
+        import cli.demo.walkthrough  # noqa: F401
+    except ModuleNotFoundError as error:
+        advice = missing_library(error)
+        if advice is None:
+            raise
+        raise click.UsageError(f"{advice}; 'amqp-server demo --quick' needs nothing") from error
 
 
 @contextmanager
