@@ -71,6 +71,10 @@ class ServiceManager:
         """
         self._send(f"READY=1\nSTATUS={status}")
 
+    def status(self, status: str) -> None:
+        """Report what the process does, in one line for people."""
+        self._send(f"STATUS={status}")
+
     def stopping(self) -> None:
         """Report that the server stops by itself or because it was asked to."""
         self._send("STOPPING=1\nSTATUS=stopping")

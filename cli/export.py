@@ -4,6 +4,7 @@ This module only has the options. Spark and Arrow are imported when the command 
 help page needs neither.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +13,12 @@ import click
 from cli.export_bounds import BoundType, SinceType
 from cli.export_group import ARGUMENTS, ExportGroup
 from cli.store_options import store_option
-from cli.units import SIZE
+from cli.units import DURATION, SIZE
 
 KINDS: Final = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "delta", "iceberg")
 FILE_BYTES_MIN: Final = 1024
+EVERY_SECONDS_MIN: Final = 1
+EVERY_SECONDS_MAX: Final = 31 * 86_400
 
 
 def _check_target(ctx: click.Context, param: click.Parameter, value: int) -> int:
@@ -29,6 +32,19 @@ def _check_target(ctx: click.Context, param: click.Parameter, value: int) -> int
     return value
 
 
+def _check_interval(
+    ctx: click.Context, param: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse an interval at which no export can repeat itself.
+
+    Raises:
+        click.BadParameter: The interval is too short or too long.
+    """
+    if value is not None and not EVERY_SECONDS_MIN <= value <= EVERY_SECONDS_MAX:
+        raise click.BadParameter("write at least 1s and at most 31d; 1m to 1h is usual")
+    return value
+
+
 @click.group(
     cls=ExportGroup,
     invoke_without_command=True,
@@ -38,10 +54,11 @@ Examples:
   amqp-server export --queue orders,invoices --to delta --out /lake/shop --since last
   amqp-server export --pattern 'orders[.].*' --out ./lake --partition-by day --dry-run
   amqp-server export --queue orders --out ./lake --since 2026-11-20 --until 2026-11-21
+  amqp-server export --pattern 'orders[.].*' --out s3://lake/orders --every 10m
 
 Exit codes: 0 exported, 2 refused, 3 nothing new, 4 the log has lost offsets, 5 the log is damaged,
 130 interrupted, 1 anything else; the worst code of several queues. Another run exports what is
-new.""",
+new. With --every: 0 if it was ended between two rounds.""",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(
@@ -129,8 +146,21 @@ new.""",
     default=True,
     help="Whether retention keeps the segments that are being read.",
 )
+@click.option(
+    "--every",
+    "every_seconds",
+    type=DURATION,
+    metavar="DURATION",
+    callback=_check_interval,
+    help="Repeat the export at this interval, with one Spark, until SIGTERM or Ctrl-C.",
+)
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only print what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON document.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write the result as one JSON document; of each round with --every.",
+)
 @click.option(
     "--print-spark-submit",
     "prints_submit",
@@ -154,14 +184,43 @@ def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         raise click.UsageError("Missing option '--out'.")
     if not values["out"]:
         raise click.UsageError("--out is empty: give a directory or s3://bucket/folder")
-    if values.pop("prints_submit"):
+    prints_submit = values.pop("prints_submit")
+    if values["every_seconds"] is not None:
+        _check_every(values, prints_submit=prints_submit)
+    if prints_submit:
         _print_spark_submit(ctx, values)
         return 0
     on_corrupt = values.pop("on_corrupt")
 
     from cli.export_run import ExportOptions, run
 
-    return run(ExportOptions(**values, skips_damage=on_corrupt == "quarantine"))
+    options = ExportOptions(**values, skips_damage=on_corrupt == "quarantine")
+    if options.every_seconds is None:
+        return run(options)
+
+    from cli.export_rounds import run_rounds
+
+    return run_rounds(options, options.every_seconds)
+
+
+def _check_every(values: Mapping[str, Any], *, prints_submit: bool) -> None:
+    """Refuse options that make no sense with `--every`.
+
+    Raises:
+        click.UsageError: There is one.
+    """
+    if values["is_dry_run"]:
+        raise click.UsageError("--dry-run does nothing that --every could repeat; leave one out")
+    if prints_submit:
+        raise click.UsageError("--print-spark-submit prints one run; leave --every out")
+    if values["until"] is not None:
+        raise click.UsageError("--until ends an export that --every would go on with; leave it out")
+    since = values["since"]
+    if since is not None and since.bound is not None and since.bound.is_latest:
+        raise click.UsageError(
+            "--since latest would begin each round of --every at the end, and export nothing; "
+            "write --since last, an offset or a time"
+        )
 
 
 def _print_spark_submit(ctx: click.Context, values: dict[str, Any]) -> None:

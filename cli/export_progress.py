@@ -26,6 +26,16 @@ def progress_shown() -> Iterator[OnProgress]:
         yield _Bar(stack).show
 
 
+@contextmanager
+def progress_on_terminal() -> Iterator[OnProgress]:
+    """Yield a function like that of `progress_shown`, which shows nothing but on a terminal."""
+    if sys.stderr.isatty():
+        with progress_shown() as shown:
+            yield shown
+    else:
+        yield lambda done, total: None
+
+
 class _Bar:
     """Bar on the terminal, with rate and remaining time.
 

@@ -1,9 +1,6 @@
 """Execution of `amqp-server export` after its options are parsed; imports Spark and Arrow."""
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,30 +8,29 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from appendlog import LogError
-from appendlog.spark.errors import AmqplogError, SparkFailedError, StoreError
-from appendlog.spark.exporting.export import FileSettings, QueueExport, run_export
+from appendlog.spark.errors import AmqplogError, StoreError
+from appendlog.spark.exporting.export import FileSettings, QueueExport, QueueOutcome, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
-from appendlog.spark.exporting.files.file_task import FileTask, TaskResult
 from appendlog.spark.exporting.lease import ExportLeases
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
-from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.objects.location import Location
+from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.choosing import Subscription, choose_queues
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include
 from appendlog.spark.running.configuration import parse_spark_conf
 from appendlog.spark.running.java import check_java
 from appendlog.spark.running.masters import check_master, local_cores
-from appendlog.spark.running.session import spark_session
 from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_INTERRUPTED
 from cli.export_bounds import Since
-from cli.export_progress import progress_shown
+from cli.export_progress import OnProgress, progress_shown
 from cli.export_record import ExportRecord
-from cli.export_summary import ExportSummary, error_text, exit_code_of
+from cli.export_spark import SparkStarter
+from cli.export_summary import ExportSummary, error_text, exit_code_of, is_final
 from cli.output_place import check_output_place
 from cli.store_options import reach_stores
 from cli.termination import terminated_like_ctrl_c
@@ -68,8 +64,9 @@ class ExportOptions:
         takes_leases: Whether retention is asked to keep the segments.
         spark_conf: Settings of Spark, as texts KEY=VALUE.
         store_options: Options of the object stores, as texts KEY=VALUE; never shown.
+        every_seconds: Time between the starts of two rounds; None for one run.
         is_dry_run: Whether only to print what would be done.
-        as_json: Whether to print one JSON document.
+        as_json: Whether to print one JSON document, of each round.
     """
 
     storage_path: Path
@@ -89,8 +86,38 @@ class ExportOptions:
     spark_conf: tuple[str, ...]
     store_options: tuple[str, ...] = field(repr=False)
     takes_leases: bool
+    every_seconds: float | None
     is_dry_run: bool
     as_json: bool
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """Return the settings of Spark.
+
+        Raises:
+            SparkConfError: A text is none.
+        """
+        return parse_spark_conf(self.spark_conf)
+
+    @property
+    def reached_by(self) -> StoreOptions:
+        """Return the options of the object stores.
+
+        Raises:
+            StoreError: A text is none, or there is no object store.
+        """
+        return reach_stores(self.store_options, storage_path=self.storage_path, out=self.out)
+
+    @property
+    def wanted(self) -> Subscription:
+        """Return the queues.
+
+        Raises:
+            SubscriptionError: The names or the pattern are none.
+        """
+        if self.pattern is not None:
+            return Subscription.to_pattern(self.pattern)
+        return Subscription.to_names(",".join(self.queues))
 
 
 class ExportFailedError(CommandFailedError):
@@ -107,25 +134,29 @@ def run(options: ExportOptions) -> int:
         ExportFailedError: Nothing was exported, for a reason that affects all queues.
     """
     try:
-        settings = parse_spark_conf(options.spark_conf)
+        settings = options.spark_settings
         check_master(options.master)
-        reached_by = reach_stores(
-            options.store_options, storage_path=options.storage_path, out=options.out
-        )
-        _check_places(options)
-        store = open_store(options.out, reached_by.as_dict())
-        check_output_place(store, options.storage_path)
-        wanted = _subscription(options)
-        logs = choose_queues(options.storage_path, options.vhost, wanted, reached_by)
+        reached_by = options.reached_by
+        store = open_output(options, reached_by)
+        logs = choose_queues(options.storage_path, options.vhost, options.wanted, reached_by)
     except (AmqplogError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     summary = ExportSummary(store.url, as_json=options.as_json)
-    record = ExportRecord.begin(options.storage_path, store.url, _settings(options), _say)
+    record = begin_record(options, store)
     try:
-        with terminated_like_ctrl_c(), ExportLeases(options.storage_path, _say) as leases:
-            exports = _planned(options, store, logs, leases, summary)
+        with (
+            terminated_like_ctrl_c(),
+            ExportLeases(options.storage_path, _say) as leases,
+            SparkStarter(options.master, settings, _say, summary.begin_work) as spark,
+            progress_shown() as on_progress,
+        ):
+            exports = planned(options, store, logs, leases, summary)
             if exports and not options.is_dry_run:
-                _export(options, settings, exports, summary)
+                for export in exports:
+                    plan = export.plan
+                    tasks = f"{len(plan.pieces)} tasks"
+                    _say(f"queue {plan.log.queue}: {plan.offset_count} offsets in {tasks}")
+                carry_out(options, exports, spark, leases, summary, on_progress)
     except (AmqplogError, LogError, OSError) as error:
         failed = ExportFailedError(error)
         record.end(summary.queues, failed.exit_code)
@@ -138,6 +169,24 @@ def run(options: ExportOptions) -> int:
     code = summary.finish()
     record.end(summary.queues, code)
     return code
+
+
+def open_output(options: ExportOptions, reached_by: StoreOptions) -> OutputStore:
+    """Return the store of the output, if it and the data directory are places for an export.
+
+    Raises:
+        AmqplogError: They are not.
+        OSError: The place of the output cannot be looked at.
+    """
+    check_places(options)
+    store = open_store(options.out, reached_by.as_dict())
+    check_output_place(store, options.storage_path)
+    return store
+
+
+def begin_record(options: ExportOptions, store: OutputStore) -> ExportRecord:
+    """Note that a run begins, for people who look at the server."""
+    return ExportRecord.begin(options.storage_path, store.url, _settings(options), _say)
 
 
 def _settings(options: ExportOptions) -> dict[str, object] | None:
@@ -157,20 +206,18 @@ def _settings(options: ExportOptions) -> dict[str, object] | None:
     }
 
 
-def _check_places(options: ExportOptions) -> None:
-    """Refuse places that Spark's workers cannot reach."""
+def check_places(options: ExportOptions) -> None:
+    """Refuse places that Spark's workers cannot reach.
+
+    Raises:
+        StoreError: A place is in the memory of one process.
+    """
     places = [Location.of(options.storage_path), Location.of(Path(options.out))]
     for place in places:
         if place is not None and place.scheme == "memory":
             raise StoreError(
                 f"{place}: memory:// exists in one process only; Spark's workers cannot read it"
             )
-
-
-def _subscription(options: ExportOptions) -> Subscription:
-    if options.pattern is not None:
-        return Subscription.to_pattern(options.pattern)
-    return Subscription.to_names(",".join(options.queues))
 
 
 def _request(options: ExportOptions) -> ExportRequest:
@@ -185,14 +232,18 @@ def _request(options: ExportOptions) -> ExportRequest:
     )
 
 
-def _planned(
+def planned(
     options: ExportOptions,
     store: OutputStore,
     logs: Sequence[QueueLog],
     leases: ExportLeases,
     summary: ExportSummary,
 ) -> list[QueueExport]:
-    """Return the exports to do; report the queues that have none."""
+    """Return the exports to do; report the queues that have none.
+
+    Raises:
+        AmqplogError: No queue can be exported to the output.
+    """
     request = _request(options)
     destination_of = OUTPUT_KINDS[options.kind].destinations(store, request.partition_by)
     exports: list[QueueExport] = []
@@ -203,11 +254,11 @@ def _planned(
         try:
             plan = plan_queue(options.storage_path, log, destination, request)
         except (AmqplogError, LogError, OSError) as error:
-            leases.end(log)
+            leases.failed(log, is_final=is_final(error))
             summary.add_failure(log, error)
             continue
         if plan.is_empty:
-            leases.end(log)
+            leases.exported(log, plan.next_offset)
             summary.add_nothing(plan)
             continue
         if plan.pieces:
@@ -223,72 +274,35 @@ def _planned(
     ]
 
 
-def _export(
+def carry_out(
     options: ExportOptions,
-    settings: Mapping[str, str],
     exports: Sequence[QueueExport],
+    spark: SparkStarter,
+    leases: ExportLeases,
     summary: ExportSummary,
+    on_progress: OnProgress,
 ) -> None:
+    """Carry out the exports, and report what becomes of each queue.
+
+    Raises:
+        AmqplogError: Nothing more was exported, for a reason that all queues share.
+    """
     files = FileSettings(
         OUTPUT_KINDS[options.kind].file_format, options.target_file_bytes, options.skips_damage
     )
-    if any(export.plan.pieces for export in exports):
+    if not spark.has_started and any(export.plan.pieces for export in exports):
         # Starting Spark checks this again; here it fails before anything is written.
         check_java()
-    for export in exports:
-        plan = export.plan
-        _say(f"queue {plan.log.queue}: {plan.offset_count} offsets in {len(plan.pieces)} tasks")
-    with ExitStack() as stack, progress_shown() as on_progress:
-        runner = _StartingRunner(stack, options.master, settings, summary.begin_work)
-        run_export(runner, exports, files, on_progress, summary.add_outcome)
 
+    def report(outcome: QueueOutcome) -> None:
+        plan = outcome.export.plan
+        if outcome.error is None:
+            leases.exported(plan.log, plan.next_offset)
+        else:
+            leases.failed(plan.log, is_final=is_final(outcome.error))
+        summary.add_outcome(outcome)
 
-class _StartingRunner:
-    """Starter of Spark, once there are tasks for it: all refusals come before.
-
-    Args:
-        stack: Stops Spark at its end, when everything is committed.
-        master: Master of Spark.
-        settings: Settings of Spark.
-        on_start: Called when Spark has started.
-    """
-
-    def __init__(
-        self,
-        stack: ExitStack,
-        master: str,
-        settings: Mapping[str, str],
-        on_start: Callable[[], None],
-    ) -> None:
-        self._stack = stack
-        self._master = master
-        self._settings = settings
-        self._on_start = on_start
-
-    def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
-        """See `TaskRunner.run`."""
-        _say(f"starting Spark ({self._master})")
-        log_path = self._stack.enter_context(_spark_log())
-        session = self._stack.enter_context(
-            spark_session(self._master, log_path, self._settings, _say)
-        )
-        self._on_start()
-        return SparkRunner(session.sparkContext).run(tasks, on_done)
-
-
-@contextmanager
-def _spark_log() -> Iterator[Path]:
-    """Yield a file for the output of Spark; it is kept if Spark has failed."""
-    directory = Path(tempfile.mkdtemp(prefix="amqp-server-export-"))
-    path = directory / "spark.log"
-    try:
-        yield path
-    except SparkFailedError as error:
-        raise SparkFailedError(f"{error}; more in {path}") from error
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    shutil.rmtree(directory, ignore_errors=True)
+    run_export(spark, exports, files, on_progress, report)
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,8 @@ import orjson
 
 from appendlog import CorruptRecordError
 from appendlog.spark.errors import AmqplogError, CorruptLogError, DataLossError, SparkFailedError
+from appendlog.spark.exporting.committing.manifest import OutputDamagedError
+from appendlog.spark.exporting.destination import OtherQueueError
 from appendlog.spark.exporting.export import QueueOutcome
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.planning.queues import QueueLog
@@ -26,6 +28,20 @@ from cli.export_texts import (
 from cli.server_group import PROGRAM
 
 _WORST_FIRST: Final = (EXIT_FAILED, EXIT_CORRUPT, EXIT_DATA_LOSS, EXIT_REFUSED)
+
+
+_FINAL: Final = (
+    DataLossError,
+    CorruptLogError,
+    CorruptRecordError,
+    OtherQueueError,
+    OutputDamagedError,
+)
+
+
+def is_final(error: Exception) -> bool:
+    """Return whether an error of a queue remains until somebody acts: another try is in vain."""
+    return isinstance(error, _FINAL)
 
 
 def exit_code_of(error: Exception) -> int:
@@ -46,6 +62,11 @@ def error_text(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def print_json(document: Json) -> None:
+    """Print a document as one line."""
+    click.echo(orjson.dumps(document, default=str).decode())
+
+
 class ExportSummary:
     """Results of all queues of a run.
 
@@ -60,12 +81,18 @@ class ExportSummary:
         self._begun = time.monotonic()
         self._queues: list[Json] = []
         self._codes: list[int] = []
+        self._final = 0
         self._exported = 0
 
     @property
     def exported(self) -> int:
         """Return the number of queues with new messages in the output."""
         return self._exported
+
+    @property
+    def final(self) -> int:
+        """Return the number of queues that another run cannot export either."""
+        return self._final
 
     @property
     def queues(self) -> list[Json]:
@@ -90,11 +117,12 @@ class ExportSummary:
     def add_failure(self, log: QueueLog, error: Exception) -> None:
         """Report a queue of which nothing was exported."""
         code = exit_code_of(error)
-        self._codes.append(code)
-        message = error_text(error)
-        click.echo(f"{PROGRAM}: error: {message}", err=True)
-        failed = {"status": "failed", "error": message, "exit_code": code}
-        self._queues.append({**log_json(log), **failed})
+        self._final += is_final(error)
+        self._fail(log_json(log), error, code)
+
+    def add_unknown(self, vhost: str, queue: str, error: Exception) -> None:
+        """Report a queue that does not exist now."""
+        self._fail({"vhost": vhost, "queue": queue}, error, exit_code_of(error))
 
     def add_outcome(self, outcome: QueueOutcome) -> None:
         """Report a processed queue."""
@@ -106,23 +134,41 @@ class ExportSummary:
         assert report is not None
         self._codes.append(0)
         self._exported += 1
-        seconds = time.monotonic() - self._begun
+        seconds = self.seconds
         exported = {**plan_json(plan), "status": "exported", **report_json(report)}
         self._add(report_text(plan, report, self._where, seconds), exported)
 
-    def finish(self) -> int:
-        """Return the worst exit code; 3 if there was nothing new."""
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the work began."""
+        return time.monotonic() - self._begun
+
+    @property
+    def exit_code(self) -> int:
+        """Return the worst exit code so far; 3 if there was nothing new."""
         good = 0 if 0 in self._codes else EXIT_NOTHING_NEW
-        code: int = next((code for code in _WORST_FIRST if code in self._codes), good)
+        return next((code for code in _WORST_FIRST if code in self._codes), good)
+
+    def finish(self) -> int:
+        """Print the JSON document, if it is wanted; return the exit code."""
         if self._as_json:
-            document = {
-                "out": self._where,
-                "exit_code": code,
-                "seconds": round(time.monotonic() - self._begun, 3),
-                "queues": self._queues,
-            }
-            click.echo(orjson.dumps(document, default=str).decode())
-        return code
+            print_json(self.document())
+        return self.exit_code
+
+    def document(self) -> Json:
+        """Return the results so far, as JSON values."""
+        return {
+            "out": self._where,
+            "exit_code": self.exit_code,
+            "seconds": round(self.seconds, 3),
+            "queues": self._queues,
+        }
+
+    def _fail(self, queue: Json, error: Exception, code: int) -> None:
+        self._codes.append(code)
+        message = error_text(error)
+        click.echo(f"{PROGRAM}: error: {message}", err=True)
+        self._queues.append({**queue, "status": "failed", "error": message, "exit_code": code})
 
     def _add(self, text: str, queue: Json) -> None:
         self._queues.append(queue)

@@ -39,19 +39,25 @@ def make_queue(storage_path: Path, messages: int) -> Path:
     path.write_bytes(encode_document(Document("queues", VHOST, QUEUE, body)))
     directory = log_directory(storage_path, VHOST, QUEUE, incarnation)
     log, _ = Log.open(directory, LogIdentity(VHOST, QUEUE, incarnation), LogOptions())
+    append_messages(log, messages)
+    log.close()
+    return directory
+
+
+def append_messages(log: Log, messages: int) -> None:
+    """Append messages to the log of a queue; they are on the disk when this returns."""
     made = messages_like_an_application(messages)
     waiting: list[bytes] = []
-    offset = 0
-    while offset < messages:
+    offset = log.log_end_offset
+    end = offset + messages
+    while offset < end:
         chunk = list(islice(made, MESSAGES_PER_CHUNK))
         first_ns = START_NS + offset * _INTERVAL_NS
         waiting.append(encode_chunk(chunk, offset, None, first_ns, None, log.identity.salt))
         offset += len(chunk)
-        if len(waiting) == 20 or offset == messages:
-            log.append(Append(waiting, offset, sync=offset == messages))
+        if len(waiting) == 20 or offset == end:
+            log.append(Append(waiting, offset, sync=offset == end))
             waiting = []
-    log.close()
-    return directory
 
 
 def messages_like_an_application(count: int) -> Iterator[bytes]:

@@ -17,7 +17,13 @@ import pytest
 import yaml
 
 from amqp_server.base.config import ServerConfig
-from cli.exit_codes import EXIT_REFUSED, EXIT_TRY_AGAIN
+from cli.exit_codes import (
+    EXIT_CORRUPT,
+    EXIT_DATA_LOSS,
+    EXIT_INTERRUPTED,
+    EXIT_REFUSED,
+    EXIT_TRY_AGAIN,
+)
 from cli.main import command
 from cli.settings import ENVIRONMENT_PREFIX, ServerOption
 from tests.docs.test_commands import unknown_words
@@ -56,7 +62,12 @@ PORTS = {
 }
 
 
-UNITS = ["amqp-server.service", "amqp-server-backup.service", "amqp-server-backup.timer"]
+UNITS = [
+    "amqp-server.service",
+    "amqp-server-backup.service",
+    "amqp-server-backup.timer",
+    "amqp-server-export.service",
+]
 
 
 def unit_settings(name: str = "amqp-server.service") -> dict[str, list[str]]:
@@ -118,6 +129,31 @@ def test_the_unit_of_back_ups_runs_the_command_as_the_servers_user() -> None:
     assert settings["ProtectSystem"] == ["strict"]
     # The end of a back-up must not take away what the server shares with its processes.
     assert settings["RemoveIPC"] == ["no"]
+
+
+def test_the_unit_of_exports_runs_the_command_as_the_servers_user() -> None:
+    settings, server = unit_settings("amqp-server-export.service"), unit_settings()
+
+    assert settings["Type"] == ["notify"]
+    for name in ("User", "Group", "Environment"):
+        assert settings[name] == server[name]
+    (start,) = settings["ExecStart"]
+    words = shlex.split(start)
+    assert words[0] == shlex.split(server["ExecStart"][0])[0]
+    assert unknown_words(shlex.join(["amqp-server", *words[1:]])) == []
+    assert "--every" in words
+    # It may write there and to the output.
+    (data,) = settings["ReadWritePaths"]
+    assert settings["Environment"] == [f"AMQP_SERVER_STORAGE_PATH={data}"]
+    assert words[words.index("--out") + 1] == f"/var/lib/{settings['StateDirectory'][0]}"
+    assert settings["ProtectSystem"] == ["strict"]
+    assert settings["RemoveIPC"] == ["no"]
+    # What another start cannot mend is for people; what it can is not.
+    lasting = {EXIT_REFUSED, EXIT_DATA_LOSS, EXIT_CORRUPT}
+    assert settings["RestartPreventExitStatus"] == [" ".join(map(str, sorted(lasting)))]
+    assert settings["SuccessExitStatus"] == [str(EXIT_INTERRUPTED)]
+    # Java writes the code that it runs.
+    assert "MemoryDenyWriteExecute" not in settings
 
 
 def test_the_timer_makes_up_for_a_back_up_that_was_missed() -> None:

@@ -1,5 +1,6 @@
 """The units of deploy/ under a real systemd, with all of their protections."""
 
+import shutil
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,14 @@ from tests.deploy.systemd_machine import (
     what_is_missing,
 )
 
+EXPORTS: Final = "amqp-server-export"
+STORE_QUEUE: Final = """
+from pathlib import Path
+from tests.spark.builders import plain_messages, store_queue
+queue = store_queue(Path("/var/lib/amqp-server"))
+queue.append(plain_messages(20))
+queue.close()
+"""
 SHORT_WATCHDOG: Final = """
 install -D --mode 0644 /dev/stdin /etc/systemd/system/amqp-server.service.d/test.conf <<'END'
 [Service]
@@ -58,8 +67,8 @@ def started(machine: SystemdMachine) -> SystemdMachine:
     return machine
 
 
-def property_of(machine: SystemdMachine, name: str) -> str:
-    return machine.output(f"systemctl show --property={name} --value amqp-server").strip()
+def property_of(machine: SystemdMachine, name: str, unit: str = "amqp-server") -> str:
+    return machine.output(f"systemctl show --property={name} --value {unit}").strip()
 
 
 def wait_for_restart(machine: SystemdMachine, earlier: str) -> None:
@@ -125,3 +134,31 @@ def test_a_mistake_in_the_settings_is_no_reason_to_start_again(started: SystemdM
     assert state == ("failed", "2")
     assert property_of(started, "NRestarts") == "0"
     assert "often" in started.output("journalctl --unit amqp-server --no-pager --output cat -n 5")
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
+def test_the_unit_of_exports_exports_with_all_of_its_protections(machine: SystemdMachine) -> None:
+    machine.output(
+        "systemctl stop amqp-server; systemctl reset-failed; rm -rf /var/lib/amqp-server\n"
+        "install --directory --owner amqp-server --mode 0700 /var/lib/amqp-server\n"
+        "cd /var/lib/amqp-server\n"
+        f"runuser -u amqp-server -- /opt/amqp-server/bin/python -c '{STORE_QUEUE}'\n"
+        f"install --mode 0644 {SOURCE}/deploy/{EXPORTS}.service /etc/systemd/system/\n"
+        f"systemctl daemon-reload; systemctl start {EXPORTS}\n"
+        f"until systemctl show --property=StatusText --value {EXPORTS} | grep --quiet 'round 1: '\n"
+        "do sleep 0.1; done"
+    )
+    status = property_of(machine, "StatusText", EXPORTS)
+    leases = machine.output("ls /var/lib/amqp-server/leases | wc --lines")
+    machine.output(f"systemctl stop {EXPORTS}")
+
+    journal = machine.output(f"journalctl --unit {EXPORTS} --no-pager --output cat")
+    assert status.startswith("round 1: 20 messages of 1 queue in 1 file, "), journal
+    assert leases == "1\n"
+    assert property_of(machine, "Result", EXPORTS) == "success"
+    assert property_of(machine, "ExecMainStatus", EXPORTS) == "0"
+    assert "Traceback" not in journal
+    assert machine.output("ls /var/lib/amqp-server/leases") == ""
+    out = f"/var/lib/{EXPORTS}"
+    machine.output(f"/opt/amqp-server/bin/amqp-server export verify --out {out}")

@@ -22,6 +22,7 @@ from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.bounds import Bound
 from cli import export_run
+from cli.export_spark import SparkStarter
 from tests.spark.builders import StoredQueue
 
 PARQUET = FileSettings(ParquetFormat())
@@ -60,7 +61,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> LocalRunner:
         on_done(0)
         return runner.run(tasks, on_done)
 
-    monkeypatch.setattr(export_run._StartingRunner, "run", run)
+    monkeypatch.setattr(SparkStarter, "run", run)
     monkeypatch.setattr(export_run, "check_java", lambda: None)
     return runner
 

@@ -20,6 +20,10 @@ class OutputChangedError(OutputError):
     """Another export has committed since this one was planned: plan again, or stop."""
 
 
+class OtherQueueError(OutputError):
+    """The output has rows of another queue, such as one of the same name that was deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExportJob:
     """One run of an export over one queue.

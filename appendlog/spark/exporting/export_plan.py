@@ -117,6 +117,12 @@ class QueuePlan:
         """Return the bytes of log to read, estimated from the index."""
         return sum(piece.size_bytes for piece in self.pieces)
 
+    @property
+    def next_offset(self) -> int:
+        """Return the first offset after all that the output has, once the plan is carried out."""
+        ends = [end for ranges in (self.job.covered, self.job.ranges) for _, end in ranges]
+        return max(ends, default=self.job.start)
+
 
 def plan_queue(
     storage_path: Path, log: QueueLog, destination: Destination, request: ExportRequest

@@ -5,7 +5,7 @@ that it reads, and compaction may remove settled messages. The export notices bo
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,14 +25,21 @@ class ExportLeases:
     So they last while the driver waits for Spark, a task or the user. A copy in an object store
     needs none: no server removes anything there.
 
+    An export that repeats itself keeps the lease of a log between its rounds, from the first offset
+    that it has not exported: no message is removed before it is exported.
+
     Args:
         storage_path: Data directory.
         say: Called with a line for the user if a lease cannot be taken; from any thread.
+        keeps: Whether to keep leases after `exported`.
     """
 
-    def __init__(self, storage_path: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, storage_path: Path, say: Callable[[str], None], *, keeps: bool = False
+    ) -> None:
         self._storage_path = storage_path
         self._say = say
+        self._keeps = keeps
         self._held: dict[QueueLog, HeldLease] = {}
         self._lock = threading.Lock()
         self._is_over = threading.Event()
@@ -41,8 +48,11 @@ class ExportLeases:
     def take(self, log: QueueLog) -> None:
         """Take a lease of a whole log; warn the user if the data directory cannot be written.
 
-        A copy in an object store needs no lease: no server removes anything there.
+        A copy in an object store needs no lease: no server removes anything there. A lease that is
+        held already stays unchanged.
         """
+        if log in self._held:
+            return
         if Location.of(self._storage_path) is not None:
             return
         try:
@@ -60,6 +70,28 @@ class ExportLeases:
         """Release the offsets below an offset: the export does not read them."""
         with self._lock:
             self._try(log, lambda held: held.renew(low_offset))
+
+    def exported(self, log: QueueLog, end_offset: int) -> None:
+        """End the lease of a log, or keep it from the end of what is exported on."""
+        if self._keeps:
+            self.hold_from(log, end_offset)
+        else:
+            self.end(log)
+
+    def failed(self, log: QueueLog, *, is_final: bool) -> None:
+        """End the lease of a log, or keep it for the next round, if that may succeed.
+
+        Args:
+            log: Log of which nothing was exported.
+            is_final: Whether another round would fail too. Retention would keep the log for ever.
+        """
+        if is_final or not self._keeps:
+            self.end(log)
+
+    def end_others(self, logs: Iterable[QueueLog]) -> None:
+        """End the leases of all logs but these."""
+        for log in self._held.keys() - set(logs):
+            self.end(log)
 
     def end(self, log: QueueLog) -> None:
         """End the lease of a log."""

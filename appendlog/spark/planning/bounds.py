@@ -51,6 +51,11 @@ class Bound:
         """Return the bound at a time, nanoseconds since 1970 in UTC."""
         return cls(Place.TIME, timestamp_ns)
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether it is the end of a log, wherever that is."""
+        return self.place is Place.LATEST
+
 
 EARLIEST: Final = Bound(Place.EARLIEST)
 LATEST: Final = Bound(Place.LATEST)

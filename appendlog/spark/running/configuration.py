@@ -59,6 +59,11 @@ def configuration(master: str, settings: Mapping[str, str]) -> SparkConf:
         .setAppName(APPLICATION)
         .set("spark.ui.enabled", "false")
         .set("spark.ui.showConsoleProgress", "false")
+        # Without a UI nobody sees the jobs that Spark remembers; an export that repeats itself has
+        # thousands of them.
+        .set("spark.ui.retainedJobs", "10")
+        .set("spark.ui.retainedStages", "10")
+        .set("spark.ui.retainedTasks", "1000")
         .set("spark.driver.extraJavaOptions", _QUICK_JVM)
         # Python workers would import from the current directory first: a user's folder with a
         # name of our packages (`metadata`) would be imported in its place.

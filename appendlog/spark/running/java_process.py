@@ -1,18 +1,24 @@
-"""Kills the JVM if its start is interrupted.
+"""The JVM of PySpark: kills it if its start is interrupted, forgets it if it has died.
 
 A running JVM ends with this process, because the pipe that it reads from breaks. While it starts,
 it does not read from the pipe yet, and would run for ever.
 """
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from subprocess import Popen
 from typing import Any, Final
 
-from pyspark import java_gateway
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext, java_gateway
+from pyspark.sql import SparkSession, SQLContext
 
-# The class that starts the JVM is not part of PySpark's public names.
+# What starts the JVM, and what remembers it, is not part of PySpark's public names.
 _GATEWAY: Final[Any] = java_gateway
+_CONTEXT: Final[Any] = SparkContext
+_SESSION: Final[Any] = SparkSession
+_SQL: Final[Any] = SQLContext
 
 
 @contextmanager
@@ -39,3 +45,53 @@ def killed_if_interrupted() -> Iterator[None]:
         raise
     finally:
         _GATEWAY.Popen = original
+
+
+def expect_lost_java(context: SparkContext) -> None:
+    """Let the server of accumulators print no traceback when the JVM has gone from its connection.
+
+    The next call of the JVM reports that it has died.
+    """
+    server: Any = context._accumulatorServer
+    print_error = server.handle_error
+
+    def handle_error(request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            print_error(request, client_address)
+
+    server.handle_error = handle_error
+
+
+def is_java_running() -> bool:
+    """Return whether the JVM that this process has started runs."""
+    gateway = _CONTEXT._gateway
+    process = getattr(gateway, "proc", None)
+    return gateway is not None and (process is None or process.poll() is None)
+
+
+def forget_java(context: SparkContext) -> None:
+    """Release what is left of a JVM that has died, so that the next session starts another one.
+
+    PySpark itself would call the dead JVM for ever, also to stop.
+
+    Args:
+        context: Context that ran in it; cannot be used any more.
+    """
+    gateway = _CONTEXT._gateway
+    of_context: Any = context
+    of_context._jsc = None
+    if of_context._accumulatorServer is not None:
+        of_context._accumulatorServer.shutdown()
+        of_context._accumulatorServer = None
+    if gateway is not None:
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+    _CONTEXT._gateway = _CONTEXT._jvm = None
+    _CONTEXT._active_spark_context = None
+    _SESSION._instantiatedSession = _SESSION._activeSession = None
+    _SQL._instantiatedContext = None

@@ -24,6 +24,17 @@ def check_master(master: str) -> None:
         MasterError: Spark does not know the URL, it is one of Spark Connect, or no machine of a
             standalone cluster answers.
     """
+    check_master_text(master)
+    if master.startswith(STANDALONE):
+        own_address(master)
+
+
+def check_master_text(master: str) -> None:
+    """Check the URL of a master; reach for nothing.
+
+    Raises:
+        MasterError: Spark does not know the URL, or it is one of Spark Connect.
+    """
     if master.startswith("sc://"):
         raise MasterError(f"{master}: Spark Connect cannot run this job; give the cluster's URL")
     if not _MASTER.match(master):
@@ -31,8 +42,6 @@ def check_master(master: str) -> None:
             f"{master!r} is no master of Spark: write local[*], local[4], spark://host:port, "
             "yarn or k8s://url"
         )
-    if master.startswith(STANDALONE):
-        own_address(master)
 
 
 def own_address(master: str) -> str:

@@ -22,7 +22,12 @@ from appendlog.spark.running.configuration import (
     prepare_environment,
 )
 from appendlog.spark.running.java import check_java
-from appendlog.spark.running.java_process import killed_if_interrupted
+from appendlog.spark.running.java_process import (
+    expect_lost_java,
+    forget_java,
+    is_java_running,
+    killed_if_interrupted,
+)
 from appendlog.spark.running.masters import STANDALONE, check_master
 from appendlog.spark.running.packaging import DEPRECATION, package_archive
 
@@ -68,6 +73,7 @@ def spark_session(
     try:
         context = session.sparkContext
         context.setLogLevel("ERROR")
+        expect_lost_java(context)
         if needs_package(master, settings):
             say(f"warning: {DEPRECATION}")
             context.addPyFile(str(package_archive()))
@@ -75,7 +81,29 @@ def spark_session(
             _wait_for_executor(context, master, say)
         yield session
     finally:
-        session.stop()
+        _stop(session)
+
+
+def is_alive(context: SparkContext) -> bool:
+    """Return whether Spark can take tasks: its JVM runs, and nothing has stopped its context."""
+    if context._jsc is None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop Spark. If its JVM has died, release what is left, so that another can start."""
+    if is_java_running():
+        try:
+            session.stop()
+        except (Py4JError, OSError):
+            # It died while it stopped.
+            forget_java(session.sparkContext)
+    else:
+        forget_java(session.sparkContext)
 
 
 def _wait_for_executor(context: SparkContext, master: str, say: Callable[[str], None]) -> None:

@@ -29,6 +29,7 @@ from appendlog.spark.exporting.destination import (
     CorruptRange,
     Exported,
     ExportJob,
+    OtherQueueError,
     OutputChangedError,
     WrittenFile,
 )
@@ -337,7 +338,7 @@ class FilesDestination:
             found = getattr(manifest, what)
             expected = getattr(self._log, what)
             if found != expected:
-                raise OutputError(
+                raise OtherQueueError(
                     f"{where}: {what} is {found}, that of the queue is {expected}: "
                     "offsets of one are not those of the other; give another --out"
                 )

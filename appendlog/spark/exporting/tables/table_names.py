@@ -3,12 +3,13 @@
 import importlib
 from typing import Any
 
-from appendlog.spark.errors import LakeMissingError, OutputError
+from appendlog.spark.errors import LakeMissingError
+from appendlog.spark.exporting.destination import OtherQueueError
 from appendlog.spark.planning.queues import QueueLog
 from metadata.name_texts import replaced_text
 
 
-class OtherIncarnationError(OutputError):
+class OtherIncarnationError(OtherQueueError):
     """The table has rows of another queue of the same name, which was deleted."""
 
     def __init__(self, where: str, log: QueueLog) -> None:
