@@ -89,6 +89,8 @@ def test_a_start_returns_when_clients_can_connect_and_a_stop_is_clean(
     assert address == "1\n"
     assert property_of(started, "Result") == "success"
     assert property_of(started, "ExecMainStatus") == "0"
+    # Its own processes must not get the signal: it would find one ended, and start it again.
+    assert property_of(started, "KillMode") == "mixed"
     journal = started.output("journalctl --unit amqp-server --no-pager --output cat")
     assert "level=warning" not in journal
     assert "Traceback" not in journal
