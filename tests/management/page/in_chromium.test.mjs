@@ -108,6 +108,24 @@ async function fill(label, value, inside = "dialog") {
   }, value);
 }
 
+/** Add a key to the form of a policy. */
+async function addSetting(name) {
+  await page.select("[data-adds]", name);
+  await click("Add", ".setting-add");
+  await page.waitForSelector(`[data-setting="${name}"]`);
+}
+
+/** Give a key of the form of a policy a value, as somebody who types does. */
+async function fillSetting(name, text) {
+  const node = await page.waitForSelector(`[data-setting="${name}"]`);
+  if (await node.evaluate((input) => input.tagName === "SELECT")) {
+    await node.select(text);
+    return;
+  }
+  await node.evaluate((input) => { input.value = ""; input.focus(); });
+  await node.type(text);
+}
+
 async function sees(text, selector = "body") {
   await page.waitForFunction((wanted, where) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(wanted)), {}, text, selector);
 }
@@ -628,6 +646,9 @@ describe("administration", () => {
     await sees("no regular expression yet", "dialog");
     await fill("Pattern", "^move\\.");
     await sees("Matches 2 queues now", "dialog");
+    await addSetting("max-length");
+    await fillSetting("max-length", "100000");
+    await sees("= 100,000", "dialog");
     await hasNoViolation("policy");
     await submit();
     await dialogIsGone();
@@ -637,6 +658,88 @@ describe("administration", () => {
     await submit();
     await dialogIsGone();
     await sees("No policies");
+  });
+
+  it("writes a policy with a field for each key, or as JSON, and both say the same", async () => {
+    await open("policies");
+    await click("New policy");
+    await fill("Name", "form");
+    await sees("Nothing yet", "dialog");
+    assert.ok(await page.$("dialog button[type=submit][disabled]"), "an empty definition is refused");
+    // With the keyboard alone: choose, add, and the field has the focus.
+    await page.focus("[data-adds]");
+    await page.select("[data-adds]", "message-ttl");
+    await sees("A message that has waited so long expires", "dialog");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.dataset.setting === "message-ttl");
+    await page.keyboard.type("-5");
+    await sees("At least 0.", "dialog .mistake");
+    assert.equal(await page.$eval("[data-setting=message-ttl]", (node) => node.getAttribute("aria-invalid")), "true");
+    assert.ok(await page.$("dialog button[type=submit][disabled]"));
+    await hasNoViolation("a mistake in a policy");
+    await fillSetting("message-ttl", "86400000");
+    await sees("= 1 d", "dialog");
+    await addSetting("overflow");
+    await fillSetting("overflow", "reject-publish");
+    await addSetting("dead-letter-exchange");
+    await fillSetting("dead-letter-exchange", "dlx");
+    await addSetting("protect-unconsumed");
+    await fillSetting("protect-unconsumed", "false");
+    await sees("It applies to classic queues and quorum queues only", "dialog");
+    await addSetting("max-age");
+    await sees("such as 7D or 12h", "dialog .mistake");
+    await sees("applies to no queue", "dialog");
+    await click("Remove max-age", "dialog");
+    await page.waitForFunction(() => document.activeElement.matches("[data-adds]"));
+    const expected = { "message-ttl": 86400000, overflow: "reject-publish", "dead-letter-exchange": "dlx", "protect-unconsumed": false };
+    await click("As JSON", "dialog");
+    assert.deepEqual(JSON.parse(await page.$eval("dialog textarea", (node) => node.value)), expected);
+    await fill("Definition (JSON)", "{");
+    await sees("not JSON", "dialog");
+    await click("Form", "dialog");
+    await sees("The form is here again", "dialog");
+    await click("As JSON", "dialog");
+    await fill("Definition (JSON)", JSON.stringify({ ...expected, "of-tomorrow": [1], "max-length": 1.5 }));
+    await sees("max-length: Write a whole number.", "dialog");
+    await hasNoViolation("a policy as JSON");
+    await click("Form", "dialog");
+    await sees("of-tomorrow", "dialog .setting");
+    await fillSetting("max-length", "12");
+    await hasNoViolation("a key that the page does not know");
+    // The server does not know it either: its words are in the form, which stays.
+    expectedErrors = ["400"];
+    await submit();
+    await sees("of-tomorrow", "dialog [role=alert]");
+    await sees("are not recognised policy settings", "dialog [role=alert]");
+    await click("As JSON", "dialog");
+    assert.deepEqual(JSON.parse(await page.$eval("dialog textarea", (node) => node.value)), { ...expected, "of-tomorrow": [1], "max-length": 12 });
+    await click("Form", "dialog");
+    await click("Remove of-tomorrow", "dialog");
+    await submit();
+    await dialogIsGone();
+    assert.deepEqual((await api("policies/%2F/form")).definition, { ...expected, "max-length": 12 });
+    await click("Change", "td");
+    await fillSetting("max-length", "13");
+    await submit();
+    await page.waitForFunction(() => [...document.querySelectorAll("td")].some((node) => node.textContent.includes("max-length=13")));
+    assert.deepEqual((await api("policies/%2F/form")).definition, { ...expected, "max-length": 13 });
+    await api("policies/%2F/form", "DELETE");
+  });
+
+  it("offers an operator policy its keys only", async () => {
+    await open("policies");
+    await click("New policy");
+    await fill("Kind", "operator");
+    await fill("Name", "bound");
+    assert.equal(await page.$("[data-adds] option[value=dead-letter-exchange]"), null);
+    await addSetting("expires");
+    await fillSetting("expires", "3600000");
+    await submit();
+    await dialogIsGone();
+    await sees("operator", "td .badge");
+    assert.deepEqual((await api("operator-policies/%2F/bound")).definition, { expires: 3600000 });
+    await api("operator-policies/%2F/bound", "DELETE");
   });
 
   it("makes a shovel without showing its passwords, and deletes it", async () => {

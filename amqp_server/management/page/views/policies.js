@@ -4,15 +4,17 @@ import { html, useMemo } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
 import { commandLine } from "../app/command_lines.js";
 import { count, plural } from "../app/format.js";
+import { definitionMistakes } from "../app/policy_keys.js";
 import { policyMatches } from "../app/policy_match.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { mayAs, useSession } from "../app/session.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
-import { jsonObject, Select, TextArea, TextField } from "../parts/fields.js";
+import { Select, TextField } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
 import { ListView } from "../parts/list_view.js";
 import { Badge, Notice } from "../parts/notices.js";
+import { PolicyForm, readDefinition } from "../parts/policy_form.js";
 
 const APPLY_TO = ["queues", "exchanges", "all", "classic_queues", "quorum_queues", "streams"];
 const MATCHES_SHOWN = 12;
@@ -35,7 +37,7 @@ export default function Policies({ query }) {
   const lists = { queues: queues.value ?? [], exchanges: exchanges.value ?? [] };
   return html`<${ListView} title="Policies" noun="policy" answer=${policies} rows=${rows} query=${query} fields=${FIELDS} words=${(row) => [row.name, row.pattern, row.vhost]} placeholder="Name, pattern, or kind:operator"
     lead="A policy gives limits, lifetimes and dead-letter exchanges to all queues or exchanges whose name matches. Of those that match, the one with the highest priority counts."
-    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openPolicy(null, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openPolicy({ vhost: hosts[0] }, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
     rowKey=${(row) => `${row.kind}\n${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span> ${row.kind === "operator" && html`<${Badge} level="info">operator<//>`}` },
@@ -58,30 +60,42 @@ function matchWords(found) {
   return [found.queues.length && plural(found.queues.length, "queue"), found.exchanges.length && plural(found.exchanges.length, "exchange")].filter(Boolean).join(", ") || "nothing";
 }
 
+/** Change a policy, or make one where it has no name yet. */
 function openPolicy(policy, hosts, lists, isAdministrator) {
+  const isNew = policy.name === undefined;
   const kindPath = (kind) => (kind === "operator" ? "operator-policies" : "policies");
-  openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${policy ? `Change the policy “${policy.name}”` : "New policy"} confirm="Save policy"
-    initial=${{ kind: policy?.kind ?? "policy", vhost: policy?.vhost ?? hosts[0], name: policy?.name ?? "", pattern: policy?.pattern ?? "^", apply: policy?.["apply-to"] ?? "queues", priority: String(policy?.priority ?? 0), definition: JSON.stringify(policy?.definition ?? { "max-length": 100000 }, null, 2) }}
+  openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${!isNew ? `Change the policy “${policy.name}”` : "New policy"} confirm="Save policy"
+    initial=${{ kind: policy.kind ?? "policy", vhost: policy.vhost, name: policy.name ?? "", pattern: policy.pattern ?? "^", apply: policy["apply-to"] ?? "queues", priority: String(policy.priority ?? 0), definition: JSON.stringify(policy.definition ?? {}, null, 2) }}
     fields=${(values, set) => html`<div class="fields">
-        ${!policy && html`<${TextField} label="Name" isMono value=${values.name} onInput=${set("name")} data-autofocus />
+        ${isNew && html`<${TextField} label="Name" isMono value=${values.name} onInput=${set("name")} data-autofocus />
           <${Select} label="Virtual host" options=${hosts} value=${values.vhost} onInput=${set("vhost")} />`}
-        ${!policy && isAdministrator && html`<${Select} label="Kind" options=${[["policy", "Policy"], ["operator", "Operator policy: sets bounds above all others"]]} value=${values.kind} onInput=${set("kind")} />`}
+        ${isNew && isAdministrator && html`<${Select} label="Kind" options=${[["policy", "Policy"], ["operator", "Operator policy: sets bounds above all others"]]} value=${values.kind} onInput=${set("kind")} />`}
         <${TextField} label="Pattern of names" isMono value=${values.pattern} onInput=${set("pattern")} />
-        <${Select} label="Applies to" options=${values.kind === "operator" ? APPLY_TO.filter((one) => one !== "exchanges" && one !== "all") : APPLY_TO} value=${values.apply} onInput=${set("apply")} />
+        <${Select} label="Applies to" options=${values.kind === "operator" ? APPLY_TO.filter((one) => one === values.apply || (one !== "exchanges" && one !== "all")) : APPLY_TO} value=${values.apply} onInput=${set("apply")} />
         <${TextField} label="Priority" type="number" value=${values.priority} onInput=${set("priority")} />
       </div>
-      <${TextArea} label="Definition (JSON)" value=${values.definition} onInput=${set("definition")} help="max-length, max-length-bytes, overflow, message-ttl, expires, dead-letter-exchange, dead-letter-routing-key, delivery-limit, max-age, alternate-exchange …" />
+      <${PolicyForm} text=${values.definition} onWritten=${set("definition")} isOperator=${values.kind === "operator"} applyTo=${values.apply}
+        exchanges=${lists.exchanges.filter(({ name, vhost }) => vhost === values.vhost && name !== "").map(({ name }) => name)} />
       <${Preview} values=${values} lists=${lists} />`}
-    request=${(values) => values.name === "" || values.pattern === "" ? null : ({
-      method: "PUT", path: apiPath(kindPath(values.kind), values.vhost, values.name),
-      body: { pattern: values.pattern, "apply-to": values.apply, priority: Number(values.priority), definition: jsonObject(values.definition, "Definition") },
-    })}
-    command=${(values) => commandLine("amqp-server", values.kind === "operator" ? "operator-policies" : "policies", "set", values.name || "NAME", values.pattern, values.definition.replace(/\s+/g, " "), "--vhost", values.vhost, "--apply-to", values.apply, "--priority", values.priority)}
+    request=${(values) => {
+      const { definition, mistake } = readDefinition(values.definition);
+      if (mistake) throw new Error(mistake);
+      const isReady = values.name !== "" && isWholeNumber(values.priority) && Object.keys(definition).length > 0
+        && Object.keys(definitionMistakes(definition, values.kind === "operator")).length === 0;
+      return !isReady ? null : {
+        method: "PUT", path: apiPath(kindPath(values.kind), values.vhost, values.name),
+        body: { pattern: values.pattern, "apply-to": values.apply, priority: Number(values.priority), definition },
+      };
+    }}
+    command=${(values) => commandLine("amqp-server", values.kind === "operator" ? "operator-policies" : "policies", "set", values.name || "NAME", values.pattern, JSON.stringify(readDefinition(values.definition).definition), "--vhost", values.vhost, "--apply-to", values.apply, "--priority", values.priority)}
     done=${(_, values) => `The policy “${values.name}” applies.`} />`);
 }
 
+const isWholeNumber = (text) => /^-?\d+$/.test(text);
+
 function Preview({ values, lists }) {
-  const found = policyMatches({ vhost: values.vhost, pattern: values.pattern, "apply-to": values.apply }, lists.queues, lists.exchanges);
+  const definition = readDefinition(values.definition).definition ?? {};
+  const found = policyMatches({ vhost: values.vhost, pattern: values.pattern, "apply-to": values.apply, definition }, lists.queues, lists.exchanges);
   if (!found) return html`<${Notice} level="warn">The pattern is no regular expression yet.<//>`;
   const all = [...found.queues, ...found.exchanges];
   return html`<${Notice} level=${all.length ? "info" : "warn"} role="status">
