@@ -171,8 +171,7 @@ class Mirror:
         Args:
             at_seconds: Unix time of the samples, a multiple of five.
         """
-        self._ticks.last_seconds = at_seconds
-        self._ticks.first_seconds = self._ticks.first_seconds or at_seconds
+        self._ticks.tick(at_seconds)
         for table in self._tables.values():
             table.take_samples()
         for pairs in self.pairs.values():

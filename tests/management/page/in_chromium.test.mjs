@@ -836,6 +836,37 @@ describe("administration", () => {
   });
 });
 
+describe("charts", () => {
+  it("have no line over a time without samples", async () => {
+    await open("overview");
+    const columns = await page.evaluate(async () => {
+      const { html, render } = await import("/app/html.js");
+      const { Chart } = await import("/parts/chart.js");
+      const { gaugeLine } = await import("/app/samples.js");
+      const samples = Array.from({ length: 41 }, (_, number) => ({ timestamp: 1_800_000_000_000 + number * 5000, sample: 5 }));
+      const gaps = [[samples[10].timestamp, samples[30].timestamp]];
+      const place = document.createElement("div");
+      document.querySelector("main").prepend(place);
+      render(html`<${Chart} title="With a gap" series=${[{ label: "Ready", color: 1, points: gaugeLine({ samples, gaps }) }]} />`, place);
+      const canvas = await new Promise((done) => {
+        const look = () => (place.querySelector("canvas") ? requestAnimationFrame(() => requestAnimationFrame(() => done(place.querySelector("canvas")))) : requestAnimationFrame(look));
+        look();
+      });
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const isLine = (at) => data[at + 3] > 200 && data[at + 2] > 190 && data[at] < 100 && data[at + 1] < 120;
+      const found = Array.from({ length: width }, (_, x) => Array.from({ length: height }, (__, y) => (y * width + x) * 4).some(isLine));
+      render(null, place);
+      place.remove();
+      return found;
+    });
+    const first = columns.indexOf(true);
+    const last = columns.lastIndexOf(true);
+    const empty = columns.slice(first, last).filter((hasLine) => !hasLine).length / (last - first);
+    assert.ok(empty > 0.47 && empty < 0.53, `half of the chart is a gap: ${empty}`);
+    assert.equal(columns[Math.round((first + last) / 2)], false);
+  });
+});
+
 describe("ten thousand queues", () => {
   it("are filtered at once, and few rows are in the page", async () => {
     const rows = await page.evaluate(async () => {

@@ -10,7 +10,7 @@ import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
-import { beganSeconds, gaugePoints, RANGES, rangeParameters, ratePoints, since } from "../app/samples.js";
+import { beganSeconds, gaugeLine, gaugePoints, RANGES, rangeParameters, rateLine, since } from "../app/samples.js";
 import { mayAs, useSession } from "../app/session.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { Chart } from "../parts/chart.js";
@@ -59,14 +59,14 @@ export default function Overview({ query }) {
     <div class="main-aside">
       <div class="stack loose">
         <${Chart} title="Messages per second" series=${since([
-          { label: "Published", color: 1, points: ratePoints(stats.publish_details) },
-          { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
-          { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
-          ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: ratePoints(stats.redeliver_details) }] : []),
+          { label: "Published", color: 1, points: rateLine(stats.publish_details) },
+          { label: "Delivered", color: 2, points: rateLine(stats.deliver_get_details) },
+          { label: "Acknowledged", color: 3, points: rateLine(stats.ack_details) },
+          ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: rateLine(stats.redeliver_details) }] : []),
         ], began)} />
         <${Chart} title="Messages in all queues" format=${shortCount} isStacked series=${since([
-          { label: "Unacked", color: 3, points: gaugePoints(totals.messages_unacknowledged_details) },
-          { label: "Ready", color: 1, points: gaugePoints(totals.messages_ready_details) },
+          { label: "Unacked", color: 3, points: gaugeLine(totals.messages_unacknowledged_details) },
+          { label: "Ready", color: 1, points: gaugeLine(totals.messages_ready_details) },
         ], began)} />
       </div>
       <div class="stack loose">

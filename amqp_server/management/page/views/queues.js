@@ -158,9 +158,9 @@ function featuresOf(queue) {
 function Growth({ queue }) {
   const { growth } = queueNumbers(queue);
   const depths = depthsOf(queue);
-  const isFlat = depths.every((depth) => depth === depths[0]);
+  const isFlat = depths.every(([, depth]) => depth === null || depth === depths[0][1]);
   if (isFlat && Math.abs(growth) < 0.005) return html`<span class="zero">–</span>`;
-  return html`<span class="growth">${depths.length > 2 && !isFlat && html`<${Sparkline} values=${depths} label="" />`}<span class=${growth > 0 ? "grows" : "soft"}>${change(growth)}</span></span>`;
+  return html`<span class="growth">${depths.length > 2 && !isFlat && html`<${Sparkline} points=${depths} label="" />`}<span class=${growth > 0 ? "grows" : "soft"}>${change(growth)}</span></span>`;
 }
 
 function number(value) {
