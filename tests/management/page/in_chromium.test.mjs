@@ -867,6 +867,107 @@ describe("charts", () => {
   });
 });
 
+describe("one virtual host", () => {
+  const host = "team/<b> %2F";
+  const asked = [];
+  const onRequest = (request) => asked.push(request.url().slice(URL_OF_PAGE.length));
+  const choice = ".vhost-choice select";
+  const rowsSay = (texts) => page.waitForFunction((wanted) => {
+    const rows = [...document.querySelectorAll("main tbody .name")].map((node) => node.textContent);
+    return rows.length === wanted.length && wanted.every((text) => rows.includes(text));
+  }, {}, texts);
+
+  before(async () => {
+    await api(`vhosts/${encoded(host)}`, "PUT", {});
+    await api(`queues/${encoded(host, "of team")}`, "PUT", { durable: true });
+    await api(`policies/${encoded(host, "of team")}`, "PUT", { pattern: "", definition: { "max-length": 5 } });
+    await page.goto(`${URL_OF_PAGE}/#/queues`);
+    await page.reload();
+    page.on("request", onRequest);
+  });
+
+  after(async () => {
+    page.off("request", onRequest);
+    await api(`vhosts/${encoded(host)}`, "DELETE");
+    await page.evaluate(() => localStorage.removeItem("vhost"));
+    await page.goto(`${URL_OF_PAGE}/#/queues`);
+    await page.reload();
+    await page.waitForSelector(".shell");
+  });
+
+  it("is chosen for every list, in the address, and after the page is loaded again", async () => {
+    await page.waitForSelector(choice);
+    await sees("orders", "td");
+    await page.select(choice, host);
+    await rowsSay(["of team"]);
+    assert.equal(new URLSearchParams(await page.evaluate(() => location.hash.split("?")[1])).get("vhost"), host);
+    await sees("1", ".nav-link[aria-current=page] .count");
+    await hasNoViolation("one virtual host");
+    await page.reload();
+    await rowsSay(["of team"]);
+    const paths = { queues: "queues/V", exchanges: "exchanges/V", connections: "vhosts/V/connections", channels: "vhosts/V/channels", policies: "policies/V", streams: "queues/V", shovels: "shovels/V", exports: "exports?vhost=", transfers: "transfers?vhost=", audit: "audit?", overview: "vhosts/V" };
+    for (const [view, path] of Object.entries(paths)) {
+      await open("users");
+      asked.length = 0;
+      await open(view);
+      await page.waitForFunction((wanted) => location.hash.startsWith(`#/${wanted}?`) && location.hash.includes("vhost="), {}, view);
+      await settled();
+      const wanted = `/api/${path.replace("V", encoded(host))}`;
+      assert.ok(asked.some((url) => url.startsWith(wanted)), `${view} asked ${asked}`);
+      // Not all, to filter them here. The form of policies previews any virtual host; an overview's totals are of all.
+      const isOfAll = (url) => new RegExp(`^/api/(${view}|queues)([?]|$)`).test(url) && !url.includes("vhost=");
+      if (!["policies", "overview"].includes(view)) assert.deepEqual(asked.filter(isOfAll), [], `${view} asked for all`);
+    }
+  });
+
+  it("is what forms begin with", async () => {
+    await open("queues");
+    await click("New queue");
+    assert.equal(await page.$eval("dialog select", (node) => node.value), host);
+    await page.keyboard.press("Escape");
+    await dialogIsGone();
+    await open("policies");
+    await rowsSay(["of team"]);
+    await click("New policy");
+    assert.equal(await page.$eval("dialog select", (node) => node.value), host);
+    await page.keyboard.press("Escape");
+    await dialogIsGone();
+  });
+
+  it("says of its figures what is of all", async () => {
+    await open("overview");
+    await sees(`Messages in queues of ${host}`, "h2");
+    await sees("of all virtual hosts", "[aria-label=Node]");
+    assert.deepEqual(await page.$$eval("[aria-label='Time range'] button", (nodes) => nodes.map((node) => node.textContent)), ["10 min", "1 h"]);
+    await hasNoViolation("overview of one virtual host");
+    await open("users");
+    await sees("This view: all", "header");
+    await sees("guest", "td");
+  });
+
+  it("that does not exist is said", async () => {
+    expectedErrors = ["404"];
+    await open("queues?vhost=nowhere");
+    await sees("There is no virtual host “nowhere”", "main");
+    await hasNoViolation("no virtual host");
+    await click("Show all virtual hosts", "main");
+    await sees("orders", "td");
+    assert.equal(await page.$eval(choice, (node) => node.value), "");
+    await open("queues/nowhere/q");
+    await sees("There is no virtual host “nowhere”", "main");
+  });
+
+  it("is left for that of another object by its list", async () => {
+    await open(`queues/${encoded("/", "orders")}`);
+    await sees("orders", "h1");
+    await page.select(choice, host);
+    await rowsSay(["of team"]);
+    await page.select(choice, "");
+    await sees("orders", "td");
+    assert.doesNotMatch(await page.evaluate(() => location.hash), /vhost/);
+  });
+});
+
 describe("ten thousand queues", () => {
   it("are filtered at once, and few rows are in the page", async () => {
     const rows = await page.evaluate(async () => {
@@ -892,5 +993,16 @@ describe("the session", () => {
     await page.waitForSelector("#username");
     assert.equal(await page.evaluate(async () => (await fetch("api/overview")).status), 401);
     expectedErrors = ["401"];
+  });
+
+  it("of a user with one virtual host has none to choose", async () => {
+    await page.type("#username", "one");
+    await page.type("#password", "one");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".shell");
+    await open("queues");
+    await sees("orders", "td");
+    assert.deepEqual((await api("vhosts?columns=name")).map(({ name }) => name), ["/"]);
+    assert.equal(await page.$(".vhost-choice"), null);
   });
 });

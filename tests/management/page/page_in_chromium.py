@@ -72,6 +72,9 @@ def make_objects(server: ManagementServer, channel: BlockingChannel) -> None:
         late = pika.BasicProperties(delivery_mode=2, headers={"x-delay": hours * 3_600_000})
         channel.basic_publish("later", "k", f"<b>{number}".encode(), late)
     note_export(server)
+    # One virtual host is all that this user may see; others have one more.
+    server.put("/api/vhosts/other")
+    server.add_user("one", "management", vhosts=["/"])
 
 
 def note_export(server: ManagementServer) -> None:

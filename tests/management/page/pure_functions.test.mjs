@@ -25,11 +25,42 @@ const { listOrder } = await load("list_order.js");
 const { loadView } = await load("views.js");
 const depths = await load("depth_history.js");
 const { sparkPath } = await load("spark_path.js");
+const scopes = await load("vhost_paths.js");
 const policies = await load("policy_keys.js");
 
 describe("views", () => {
   it("are none where the address names what every object has", async () => {
     for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty", "nothing"]) assert.equal(await loadView(name, []), null);
+  });
+});
+
+describe("the chosen virtual host", () => {
+  it("is asked of the API, not filtered from a list of all", () => {
+    assert.equal(scopes.listPath("queues", ""), "queues");
+    assert.equal(scopes.listPath("queues", "/"), "queues/%2F");
+    assert.equal(scopes.listPath("operator-policies", "team a"), "operator-policies/team%20a");
+    assert.equal(scopes.listPath("parameters/shovel", "a/b"), "parameters/shovel/a%2Fb");
+    assert.equal(scopes.listPath("connections", "a/b"), "vhosts/a%2Fb/connections");
+    assert.equal(scopes.listPath("channels", ""), "channels");
+    assert.equal(scopes.listPath("transfers", "a b"), "transfers?vhost=a+b");
+    assert.equal(scopes.listPath("audit", "", { limit: 5 }), "audit?limit=5");
+    assert.equal(scopes.listPath("exchanges", "v", { page: 1 }), "exchanges/v?page=1");
+  });
+  it("that is not there is told from one that is not known yet", () => {
+    const list = { view: "queues", names: [] };
+    assert.equal(scopes.missingVhost(list, "gone", null), null, "the names have not come");
+    assert.equal(scopes.missingVhost(list, "gone", ["/"]), "gone");
+    assert.equal(scopes.missingVhost(list, "", ["/"]), null);
+    assert.equal(scopes.missingVhost({ view: "queues", names: ["nowhere", "q"] }, "", ["/"]), "nowhere");
+    assert.equal(scopes.missingVhost({ view: "queues", names: ["/", "q"] }, "gone", ["/"]), null, "the object is that of another one");
+    assert.equal(scopes.missingVhost({ view: "users", names: [] }, "gone", ["/"]), null, "users belong to none");
+    assert.equal(scopes.missingVhost({ view: "connections", names: ["nowhere", "x"] }, "", ["/"]), null, "a connection has no virtual host in its address");
+  });
+  it("is what forms begin with", () => {
+    assert.equal(scopes.firstVhost("b", ["a", "b"]), "b");
+    assert.equal(scopes.firstVhost("", ["a", "b"]), "a");
+    assert.equal(scopes.firstVhost("gone", ["a"]), "a");
+    assert.equal(scopes.firstVhost("", []), "/");
   });
 });
 

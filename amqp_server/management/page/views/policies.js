@@ -2,13 +2,15 @@
 
 import { html, useMemo } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { commandLine } from "../app/command_lines.js";
 import { count, plural } from "../app/format.js";
-import { definitionMistakes } from "../app/policy_keys.js";
+import { definitionMistakes, queueTypes } from "../app/policy_keys.js";
 import { policyMatches } from "../app/policy_match.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { mayAs, useSession } from "../app/session.js";
+import { firstVhost, listPath } from "../app/vhost_paths.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Select, TextField } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
@@ -22,32 +24,32 @@ const FIELDS = { name: (row) => row.name, vhost: (row) => row.vhost, pattern: (r
 
 export default function Policies({ query }) {
   const session = useSession();
-  const policies = usePolled("policies");
-  const operator = usePolled("operator-policies");
-  const queues = useQueues();
+  const { vhost, names: hosts } = useVhost();
+  const policies = usePolled(listPath("policies", vhost));
+  const operator = usePolled(listPath("operator-policies", vhost));
+  // Of all: the form can be told another virtual host than the chosen one.
+  const queues = useQueues("");
   const exchanges = usePolled("exchanges?columns=name,vhost,type", 30000);
-  const vhosts = usePolled("vhosts?columns=name", 0);
   const rows = useMemo(() => [
     ...(policies.value ?? []).map((row) => ({ ...row, kind: "policy" })),
     ...(operator.value ?? []).map((row) => ({ ...row, kind: "operator" })),
   ], [policies.value, operator.value]);
   const found = (row) => policyMatches(row, queues.value ?? [], exchanges.value ?? []);
-  const hosts = (vhosts.value ?? []).map(({ name }) => name);
   const mayChange = mayAs(session, "policymaker");
   const lists = { queues: queues.value ?? [], exchanges: exchanges.value ?? [] };
   return html`<${ListView} title="Policies" noun="policy" answer=${policies} rows=${rows} query=${query} fields=${FIELDS} words=${(row) => [row.name, row.pattern, row.vhost]} placeholder="Name, pattern, or kind:operator"
     lead="A policy gives limits, lifetimes and dead-letter exchanges to all queues or exchanges whose name matches. Of those that match, the one with the highest priority counts."
-    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openPolicy({ vhost: hosts[0] }, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!hosts} onClick=${() => openPolicy({ vhost: firstVhost(vhost, hosts) }, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
     rowKey=${(row) => `${row.kind}\n${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span> ${row.kind === "operator" && html`<${Badge} level="info">operator<//>`}` },
-      { key: "vhost", title: "Virtual host", option: 2, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
-      { key: "pattern", title: "Pattern", value: (row) => row.pattern, cell: (row) => html`<code>${row.pattern}</code>` },
-      { key: "apply", title: "Applies to", option: 1, value: (row) => row["apply-to"], cell: (row) => row["apply-to"] },
-      { key: "definition", title: "Definition", option: 1, cell: (row) => html`<code title=${JSON.stringify(row.definition)}>${Object.entries(row.definition).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`).join("  ")}</code>` },
-      { key: "priority", title: "Priority", isRight: true, value: (row) => row.priority, cell: (row) => count(row.priority) },
-      { key: "matches", title: "Matches", isRight: true, value: (row) => total(found(row)), cell: (row) => html`<a href=${address("queues", [], { filter: `policy:"${row.name}"` })}>${matchWords(found(row))}</a>` },
-      { key: "actions", title: "", isRight: true, cell: (row) => (mayChange ? html`<button type="button" class="button plain small" onClick=${() => openPolicy(row, hosts, lists, mayAs(session))}>Change</button>
+      { key: "vhost", width: 116, title: "Virtual host", option: 2, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
+      { key: "pattern", width: 150, title: "Pattern", value: (row) => row.pattern, cell: (row) => html`<code title=${row.pattern}>${row.pattern}</code>` },
+      { key: "apply", width: 116, title: "Applies to", option: 2, value: (row) => row["apply-to"], cell: (row) => row["apply-to"] },
+      { key: "definition", width: 240, title: "Definition", option: 1, cell: (row) => html`<code title=${JSON.stringify(row.definition)}>${Object.entries(row.definition).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`).join("  ")}</code>` },
+      { key: "priority", width: 84, title: "Priority", isRight: true, value: (row) => row.priority, cell: (row) => count(row.priority) },
+      { key: "matches", width: 116, title: "Matches", isRight: true, value: (row) => total(found(row)), cell: (row) => html`<a href=${address("queues", [], { filter: `policy:"${row.name}"` })}>${matchWords(found(row))}</a>` },
+      { key: "actions", width: 152, title: "", isRight: true, cell: (row) => (mayChange ? html`<button type="button" class="button plain small" onClick=${() => openPolicy(row, hosts, lists, mayAs(session))}>Change</button>
         <button type="button" class="button plain small" onClick=${() => openDelete(row)}>Delete</button>` : null) },
     ]}
     empty=${{ title: "No policies", text: "Give limits and dead-letter exchanges to many queues at once, without changing a program.", icon: "policy" }} />`;
@@ -98,8 +100,9 @@ function Preview({ values, lists }) {
   const found = policyMatches({ vhost: values.vhost, pattern: values.pattern, "apply-to": values.apply, definition }, lists.queues, lists.exchanges);
   if (!found) return html`<${Notice} level="warn">The pattern is no regular expression yet.<//>`;
   const all = [...found.queues, ...found.exchanges];
+  const isForNothing = queueTypes(definition).length === 0 && !["exchanges", "all"].includes(values.apply);
   return html`<${Notice} level=${all.length ? "info" : "warn"} role="status">
-    <strong>${all.length ? `Matches ${matchWords(found)} now` : "Matches nothing now"}</strong>${all.length ? `, of ${plural(lists.queues.length, "queue")}.` : "; it will apply to what is declared later."}
+    <strong>${all.length ? `Matches ${matchWords(found)} now` : "Matches nothing now"}</strong>${all.length ? `, of ${plural(lists.queues.length, "queue")}.` : isForNothing ? "." : "; it will apply to what is declared later."}
     <div class="row tight">${all.slice(0, MATCHES_SHOWN).map((row) => html`<${Badge} key=${`${row.vhost}\n${row.name}`}>${row.name}<//>`)}${all.length > MATCHES_SHOWN && html`<span class="quiet small">and ${count(all.length - MATCHES_SHOWN)} more</span>`}</div>
   <//>`;
 }
