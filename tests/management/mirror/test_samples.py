@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from pamqp.commands import Queue
 
 from amqp_server.management.http.ranges import Range, details
+from amqp_server.management.mirror import Mirror
 from amqp_server.management.mirror.overview import Overview
 from amqp_server.management.mirror.row import Row, Ticks
 from amqp_server.management.mirror.series import OBJECTS, TOTALS
 from amqp_server.management.mirror.table import Kind, Table
 from tests.amqp_client import connect
-from tests.management.mirror.conftest import BEGIN_SECONDS, Observed
+from tests.limits import HANG_SECONDS
+from tests.management.mirror.conftest import BEGIN_SECONDS, Observed, TurnedTime
 
 PUBLISH = "message_stats.publish"
 
@@ -197,6 +201,33 @@ async def test_a_time_without_samples_is_a_gap(observed: Observed) -> None:
     assert {each["sample"] for each in shown["samples"][1:]} == {1}
     await observed.tick()
     assert "gaps" not in details(row, "messages", Range(5, 5))
+
+
+async def test_samples_after_a_sleep_are_those_of_now(observed: Observed) -> None:
+    class SleepingMachine(TurnedTime):
+        async def until(self, at_seconds: float) -> None:
+            await super().until(at_seconds)
+            if len(self.waits) == 1:
+                self.now_seconds += 62
+
+    class RecordedMirror(Mirror):
+        def __init__(self) -> None:
+            super().__init__(observed.client, SleepingMachine())
+            self.times: list[int] = []
+            self.is_taken = asyncio.Event()
+
+        def take_samples(self, at_seconds: int) -> None:
+            self.times.append(at_seconds)
+            self.is_taken.set()
+
+    mirror = RecordedMirror()
+    running = asyncio.create_task(mirror.run())
+    async with asyncio.timeout(HANG_SECONDS):
+        await mirror.is_taken.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert mirror.times[0] == BEGIN_SECONDS + 5 + 60
 
 
 def test_an_object_has_no_gap_before_it_began() -> None:
