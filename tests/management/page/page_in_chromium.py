@@ -99,7 +99,7 @@ def quoted(name: str) -> str:
     return quote(name, safe="")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_every_view_and_action(management_server: ManagementServer, tmp_path: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     assert chromium, "Chromium is not installed: apt-get install chromium"
@@ -136,7 +136,7 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
             env=environment,
             capture_output=True,
             text=True,
-            timeout=540,
+            timeout=1140,
             check=False,
             cwd=HERE.parents[2],
         )

@@ -1,6 +1,6 @@
 // The definition of a policy: a field for each key, or the JSON of it. Both are the same text.
 
-import { html, useEffect, useId, useRef, useState } from "../app/html.js";
+import { html, useId, useLayoutEffect, useRef, useState } from "../app/html.js";
 import { applyAdvice, definitionMistakes, firstValue, namesOfGroup, POLICY_GROUPS, POLICY_KEYS, policyKey, textOf, valueHint, valueOf } from "../app/policy_keys.js";
 import { jsonObject, Segmented, TextArea } from "./fields.js";
 import { Icon } from "./icon.js";
@@ -49,16 +49,18 @@ function Mistakes({ definition, isOperator }) {
 function Settings({ definition, isOperator, exchanges, onChange }) {
   const node = useRef(null);
   // Whose input has the focus next: that of a key that was added, or the list of keys after one was removed.
-  const [focus, setFocus] = useState(null);
-  useEffect(() => {
-    if (focus) node.current.querySelector(focus)?.focus();
-    setFocus(null);
-  }, [focus]);
+  const focus = useRef(null);
+  useLayoutEffect(() => {
+    const wanted = focus.current && node.current.querySelector(focus.current);
+    if (!wanted) return;
+    wanted.focus();
+    focus.current = null;
+  });
   const mistakes = definitionMistakes(definition, isOperator);
   const change = (name, value) => onChange({ ...definition, [name]: value });
   const remove = (name) => {
+    focus.current = "[data-adds]";
     onChange(Object.fromEntries(Object.entries(definition).filter(([one]) => one !== name)));
-    setFocus("[data-adds]");
   };
   const unknown = Object.keys(definition).filter((name) => !policyKey(name));
   const groups = POLICY_GROUPS.map((group) => [group, namesOfGroup(group, definition)]).filter(([, names]) => names.length);
@@ -72,8 +74,8 @@ function Settings({ definition, isOperator, exchanges, onChange }) {
         <code class="wrap setting-value">${JSON.stringify(definition[name])}</code><${Remove} name=${name} onRemove=${() => remove(name)} /></div>`)}</fieldset>`}
     ${groups.length + unknown.length === 0 && html`<p class="soft setting-none">Nothing yet. A policy has one setting or more: choose the first one.</p>`}
     <${AddSetting} definition=${definition} isOperator=${isOperator} onAdd=${(name) => {
+      focus.current = `[data-setting="${name}"]`;
       change(name, firstValue(name));
-      setFocus(`[data-setting="${name}"]`);
     }} />
   </div>`;
 }

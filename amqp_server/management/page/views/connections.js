@@ -39,7 +39,7 @@ export default function Connections({ query }) {
       { key: "channels", width: 98, title: "Channels", isRight: true, value: (row) => row.channels ?? 0, cell: (row) => count(row.channels ?? 0) },
       { key: "in", width: 96, title: "In", isRight: true, option: 1, value: (row) => row.recv_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.recv_oct_details?.rate ?? 0)}/s` },
       { key: "out", width: 96, title: "Out", isRight: true, option: 1, value: (row) => row.send_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.send_oct_details?.rate ?? 0)}/s` },
-      { key: "since", width: 116, title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
+      { key: "since", width: 132, title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
     ]}
     empty=${{ title: vhost === "" ? "Nobody is connected" : `Nobody is connected to “${vhost}”`, text: "Clients connect with amqp:// to the port that the overview names.", icon: "connection" }} />`;
 }

@@ -36,7 +36,7 @@ export default function User({ names: [name] }) {
     <section class="panel flush" aria-label="Permissions"><div class="panel-head"><h2>Permissions</h2>
         <button type="button" class="button small" onClick=${() => openPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
       <${Table} label="Permissions" rows=${permissions.value ?? []} isLoading=${permissions.isLoading} rowKey=${(row) => row.vhost} columns=${[
-        { key: "vhost", title: "Virtual host", isMain: true, cell: (row) => html`<span class="name">${row.vhost}</span>` },
+        { key: "vhost", title: "Virtual host", isMain: true, value: (row) => row.vhost, cell: (row) => html`<span class="name">${row.vhost}</span>` },
         { key: "configure", title: "Configure", cell: (row) => html`<code>${row.configure || "(nothing)"}</code>` },
         { key: "write", title: "Write", cell: (row) => html`<code>${row.write || "(nothing)"}</code>` },
         { key: "read", title: "Read", cell: (row) => html`<code>${row.read || "(nothing)"}</code>` },
@@ -47,7 +47,7 @@ export default function User({ names: [name] }) {
       <section class="panel flush" aria-label="Topic permissions"><div class="panel-head"><h2>Topic permissions</h2>
           <button type="button" class="button small" onClick=${() => openTopicPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
         <${Table} label="Topic permissions" rows=${topics.value ?? []} isLoading=${topics.isLoading} rowKey=${(row) => `${row.vhost}\n${row.exchange}`} columns=${[
-          { key: "exchange", title: "Exchange", isMain: true, cell: (row) => html`<span class="name">${row.exchange}</span> <span class="quiet">${row.vhost}</span>` },
+          { key: "exchange", title: "Exchange", isMain: true, value: (row) => row.exchange, cell: (row) => html`<span class="name">${row.exchange}</span> <span class="quiet">${row.vhost}</span>` },
           { key: "write", title: "Write", cell: (row) => html`<code>${row.write}</code>` },
           { key: "read", title: "Read", cell: (row) => html`<code>${row.read}</code>` },
         ]} empty=${{ title: "None", text: "Every routing key is allowed on topic exchanges that the user may write.", icon: "exchange" }} /></section>

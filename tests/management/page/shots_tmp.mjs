@@ -1,0 +1,14 @@
+import puppeteer from "puppeteer-core";
+import { readFileSync } from "node:fs";
+const url = readFileSync("/tmp/page_url","utf8");
+const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox","--disable-gpu"], headless: true });
+const page = await browser.newPage();
+page.on("pageerror", (e) => console.log("PAGEERROR", e.stack));
+page.on("console", (m) => ["error","warn"].includes(m.type()) && console.log(m.type(), m.text(), m.location().url));
+const wait = (ms) => new Promise((r) => setTimeout(r, ms));
+await page.goto(url); await page.waitForSelector("#username");
+await page.type("#username","guest"); await page.type("#password","guest"); await page.keyboard.press("Enter");
+await page.waitForSelector(".shell");
+const script = await import(process.argv[2]);
+await script.default(page, wait);
+await browser.close();
