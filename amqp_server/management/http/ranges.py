@@ -101,7 +101,7 @@ def details(row: Row, counter: str, wanted: Range | None) -> dict[str, Any]:
         rate = row.rate(counter)
         return {"rate": rate} if rate else _STILL
     found = row.samples(counter, wanted.age_seconds, wanted.incr_seconds)
-    return {
+    shown = {
         "rate": found.rate,
         "samples": [{"sample": value, "timestamp": at} for at, value in found.samples],
         "avg_rate": found.avg_rate,
@@ -109,6 +109,10 @@ def details(row: Row, counter: str, wanted: Range | None) -> dict[str, Any]:
         # Not RabbitMQ's: its zeros before an object began look like zeros that were measured.
         "began": row.first_seconds * 1000,
     }
+    if gaps := row.gaps(found.samples[-1][0] // 1000):
+        # Ours, too: samples in between repeat the value before, as if it had been measured.
+        shown["gaps"] = [[begin * 1000, end * 1000] for begin, end in gaps]
+    return shown
 
 
 def add_counters(

@@ -158,7 +158,9 @@ class Mirror:
             try:
                 await self._clock.until(self._not_before_seconds)
                 await self.refresh()
-                self.take_samples(at_seconds)
+                # Where the machine slept, the values are those of now, not of then.
+                late_seconds = int(self._clock.seconds()) // STEP_SECONDS * STEP_SECONDS
+                self.take_samples(max(at_seconds, late_seconds))
             except (BrokerAway, BrokerRefused) as error:
                 logger.warning("broker not seen reason=%s", error)
             except Exception:
@@ -171,8 +173,7 @@ class Mirror:
         Args:
             at_seconds: Unix time of the samples, a multiple of five.
         """
-        self._ticks.last_seconds = at_seconds
-        self._ticks.first_seconds = self._ticks.first_seconds or at_seconds
+        self._ticks.tick(at_seconds)
         for table in self._tables.values():
             table.take_samples()
         for pairs in self.pairs.values():

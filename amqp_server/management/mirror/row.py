@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server.management.mirror.series import History
@@ -41,19 +42,38 @@ class Samples(NamedTuple):
     samples: list[tuple[int, float]]
 
 
+GAP_SECONDS: Final = 15
+"""Longest time between two samples that is no gap: a busy broker may answer late."""
+_GAPS_MAX: Final = 500
+
+
 class Ticks:
     """When samples were taken last; the rows of a mirror share it.
 
     Attributes:
         first_seconds: Unix time of the first samples; 0 before.
         last_seconds: Unix time of the last sample.
+        gaps: Pairs of Unix times between which no sample was taken, because the machine slept or
+            the broker did not answer; the newest last.
     """
 
-    __slots__ = ("first_seconds", "last_seconds")
+    __slots__ = ("first_seconds", "gaps", "last_seconds")
 
     def __init__(self) -> None:
         self.first_seconds = 0
         self.last_seconds = 0
+        self.gaps: deque[tuple[int, int]] = deque(maxlen=_GAPS_MAX)
+
+    def tick(self, at_seconds: int) -> None:
+        """Note that samples are taken.
+
+        Args:
+            at_seconds: Unix time of the samples.
+        """
+        if self.last_seconds and at_seconds - self.last_seconds > GAP_SECONDS:
+            self.gaps.append((self.last_seconds, at_seconds))
+        self.last_seconds = at_seconds
+        self.first_seconds = self.first_seconds or at_seconds
 
 
 class Row:
@@ -111,6 +131,18 @@ class Row:
         What samples say of the time before is the value that it began with.
         """
         return self._first_seconds or self._ticks.first_seconds
+
+    def gaps(self, since_seconds: int) -> list[tuple[int, int]]:
+        """Return the times without samples.
+
+        Args:
+            since_seconds: Only gaps that end after this Unix time.
+
+        Returns:
+            Pairs of Unix times of the samples before and after, the oldest first.
+        """
+        oldest = max(since_seconds, self.first_seconds)
+        return [gap for gap in self._ticks.gaps if gap[1] > oldest]
 
     def begin_change(self) -> None:
         """Keep the present values before their first change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.management.http.answers import AnyAnswer, ok
 from amqp_server.management.http.call import Tag
@@ -18,7 +18,25 @@ class _Exports:
         self._broker = parts.broker
 
     async def list(self, call: Call) -> AnyAnswer:
-        return ok(await self._broker.call("exports.list", {}, actor=call.actor))
+        found = await self._broker.call("exports.list", {}, actor=call.actor)
+        return ok(of_vhost(found, call.query["vhost"]) if call.query.get("vhost") else found)
+
+
+def of_vhost(found: dict[str, Any], vhost: str) -> dict[str, Any]:
+    """Return the exports of a virtual host with its queues only, and its readers.
+
+    Args:
+        found: Result of `exports.list`.
+        vhost: Virtual host.
+    """
+    exports = [
+        {**each, "queues": [queue for queue in each["queues"] if queue["vhost"] == vhost]}
+        for each in found["exports"]
+        if each["settings"].get("vhost") == vhost
+        or any(queue["vhost"] == vhost for queue in each["queues"])
+    ]
+    readers = [each for each in found["readers"] if each["vhost"] == vhost]
+    return {**found, "exports": exports, "readers": readers}
 
 
 def routes(parts: Parts) -> list[Route]:

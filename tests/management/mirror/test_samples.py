@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from pamqp.commands import Queue
 
+from amqp_server.management.http.ranges import Range, details
+from amqp_server.management.mirror import Mirror
 from amqp_server.management.mirror.overview import Overview
 from amqp_server.management.mirror.row import Row, Ticks
 from amqp_server.management.mirror.series import OBJECTS, TOTALS
 from amqp_server.management.mirror.table import Kind, Table
 from tests.amqp_client import connect
-from tests.management.mirror.conftest import BEGIN_SECONDS, Observed
+from tests.limits import HANG_SECONDS
+from tests.management.mirror.conftest import BEGIN_SECONDS, Observed, TurnedTime
 
 PUBLISH = "message_stats.publish"
 
@@ -171,3 +176,66 @@ def test_what_the_broker_did_before_the_mirror_began_is_no_rate_of_the_server() 
     found = overview.row.samples(PUBLISH, 600, 5).samples
     assert {value for _, value in found} == {1000, 1010}
     assert {value for _, value in overview.row.samples("messages", 600, 5).samples} == {1000, 1010}
+
+
+async def test_a_time_without_samples_is_a_gap(observed: Observed) -> None:
+    with connect(observed.server.address) as client:
+        client.open_channel()
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        await observed.tick()
+        row = observed.mirror.queues["/", "q"]
+        client.publish(b"hello", "q")
+        client.ready_count("q")
+        # Late is no gap; that the machine slept, or the broker did not answer, is one.
+        await observed.tick(15)
+        assert row.gaps(0) == []
+        client.publish(b"hello", "q")
+        client.ready_count("q")
+        await observed.tick(60)
+
+    end = int(observed.time.now_seconds)
+    assert row.gaps(0) == observed.mirror.overview.gaps(0) == [(end - 60, end)]
+    assert row.gaps(end) == []
+    shown = details(row, "messages", Range(60, 5))
+    assert shown["gaps"] == [[(end - 60) * 1000, end * 1000]]
+    assert {each["sample"] for each in shown["samples"][1:]} == {1}
+    await observed.tick()
+    assert "gaps" not in details(row, "messages", Range(5, 5))
+
+
+async def test_samples_after_a_sleep_are_those_of_now(observed: Observed) -> None:
+    class SleepingMachine(TurnedTime):
+        async def until(self, at_seconds: float) -> None:
+            await super().until(at_seconds)
+            if len(self.waits) == 1:
+                self.now_seconds += 62
+
+    class RecordedMirror(Mirror):
+        def __init__(self) -> None:
+            super().__init__(observed.client, SleepingMachine())
+            self.times: list[int] = []
+            self.is_taken = asyncio.Event()
+
+        def take_samples(self, at_seconds: int) -> None:
+            self.times.append(at_seconds)
+            self.is_taken.set()
+
+    mirror = RecordedMirror()
+    running = asyncio.create_task(mirror.run())
+    async with asyncio.timeout(HANG_SECONDS):
+        await mirror.is_taken.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert mirror.times[0] == BEGIN_SECONDS + 5 + 60
+
+
+def test_an_object_has_no_gap_before_it_began() -> None:
+    ticks = Ticks()
+    for at_seconds in (BEGIN_SECONDS, BEGIN_SECONDS + 100, BEGIN_SECONDS + 105):
+        ticks.tick(at_seconds)
+    row = Row(ticks, OBJECTS, is_new=True)
+    ticks.tick(BEGIN_SECONDS + 110)
+
+    assert row.gaps(0) == []
+    assert list(ticks.gaps) == [(BEGIN_SECONDS, BEGIN_SECONDS + 100)]

@@ -17,6 +17,7 @@ const URL_OF_PAGE = process.env.PAGE_URL;
 const HOSTILE = ["<img src=x onerror=alert(1)>", "quote\"'`s & emoji 🐰", "a/b/c %2F ?#", "{{7*7}}", "x".repeat(255)];
 const VIEWS = ["overview", "queues", "exchanges", "connections", "channels", "streams", "users", "vhosts", "policies", "definitions", "shovels", "exports", "transfers", "health", "audit", "log"];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WIDTHS = [1024, 1280, 1440, 1920];
 const SECONDS_MAX = 15;
 
 let browser;
@@ -90,22 +91,65 @@ async function click(text, inside) {
 
 /** Fill the field with this label. */
 async function fill(label, value, inside = "dialog") {
-  const handle = await page.waitForFunction((wanted, selector) => {
+  const handle = await page.waitForFunction((wanted, selector, text) => {
     const labels = [...document.querySelectorAll(`${selector} label`)];
     const found = labels.find((node) => node.textContent.trim() === wanted) ?? labels.find((node) => node.textContent.trim().startsWith(wanted));
-    return found && (found.htmlFor ? document.getElementById(found.htmlFor) : found.querySelector("input"));
-  }, {}, label, inside);
+    const field = found && (found.htmlFor ? document.getElementById(found.htmlFor) : found.querySelector("input"));
+    // The options of a list come with the first answer.
+    return field?.tagName === "SELECT" && ![...field.options].some((option) => option.value === text) ? null : field;
+  }, {}, label, inside, value);
   await handle.evaluate((node, text) => {
     const prototype = { INPUT: HTMLInputElement, SELECT: HTMLSelectElement, TEXTAREA: HTMLTextAreaElement }[node.tagName].prototype;
     if (node.type === "checkbox") {
       if (node.checked !== text) node.click();
       return;
     }
-    if (node.tagName === "SELECT" && ![...node.options].some((option) => option.value === text)) throw new Error(`no option ${text} in ${[...node.options].map((option) => option.value)}`);
     Object.getOwnPropertyDescriptor(prototype, "value").set.call(node, text);
     node.dispatchEvent(new Event("input", { bubbles: true }));
     node.dispatchEvent(new Event("change", { bubbles: true }));
   }, value);
+}
+
+/** The browser has drawn what it knows, and measured it. */
+function drawn() {
+  return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+/** What of the tables in view cannot be read: a name without room, a text that is cut and has no title, a column beyond the end. */
+function unreadable() {
+  return page.evaluate(() => {
+    const found = [];
+    for (const wrap of document.querySelectorAll("main .table-wrap")) {
+      if (wrap.querySelector("table.fixed") && wrap.scrollWidth > wrap.clientWidth) found.push(`${wrap.ariaLabel}: ${wrap.scrollWidth - wrap.clientWidth} pixels are cut`);
+      for (const cell of wrap.querySelectorAll("tbody tr:not(.spacer) td")) {
+        if (cell.offsetWidth === 0 || cell.textContent.trim() === "") continue;
+        const text = cell.textContent.trim().slice(0, 30);
+        const room = cell.clientWidth - 24;
+        const isCut = cell.scrollWidth > cell.clientWidth;
+        if (isCut && room < (cell.matches(".main") ? 150 : 36)) found.push(`${wrap.ariaLabel}: “${text}” has ${room} pixels`);
+        if (isCut && !cell.title && !cell.querySelector("[title]")) found.push(`${wrap.ariaLabel}: “${text}” is cut without a title`);
+      }
+    }
+    return [...new Set(found)];
+  });
+}
+
+/** Add a key to the form of a policy. */
+async function addSetting(name) {
+  await page.select("[data-adds]", name);
+  await click("Add", ".setting-add");
+  await page.waitForSelector(`[data-setting="${name}"]`);
+}
+
+/** Give a key of the form of a policy a value, as somebody who types does. */
+async function fillSetting(name, text) {
+  const node = await page.waitForSelector(`[data-setting="${name}"]`);
+  if (await node.evaluate((input) => input.tagName === "SELECT")) {
+    await node.select(text);
+    return;
+  }
+  await node.evaluate((input) => { input.value = ""; input.focus(); });
+  await node.type(text);
 }
 
 async function sees(text, selector = "body") {
@@ -186,16 +230,6 @@ describe("every view", () => {
     });
   }
 
-  it("in dark colours", async () => {
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-    const parts = ["", "/messages", "/consumers", "/bindings", "/storage"].map((part) => `queues/%2F/orders${part}`);
-    for (const view of [...VIEWS, ...parts, "exchanges/%2F/later"]) {
-      await open(view);
-      await hasNoViolation(`${view}, dark`);
-    }
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
-  });
-
   it("on a phone, without a sideways scroll", async () => {
     await page.setViewport({ width: 360, height: 740 });
     for (const view of [...VIEWS, "queues/%2F/orders", "queues/%2F/orders/messages", "exchanges/%2F/later", `queues/${encoded("/", HOSTILE[4])}`]) {
@@ -216,22 +250,6 @@ describe("every view", () => {
     await page.setViewport({ width: 1440, height: 900 });
   });
 
-  it("shows the names of a list at every width", async () => {
-    for (const width of [1024, 1280, 1301, 1366, 1400, 1440, 1920]) {
-      await page.setViewport({ width, height: 900 });
-      for (const view of ["queues", "connections", "channels", "exchanges", "users", "vhosts", "policies", "shovels"]) {
-        await open(view);
-        await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-        const name = await page.evaluate(() => document.querySelector("main tbody td.main")?.getBoundingClientRect().width);
-        assert.ok(name === undefined || name >= 175, `${view} at ${width}: the name has ${name} pixels`);
-        const cut = await page.evaluate(() => { const wrap = document.querySelector("main .table-wrap"); return wrap.scrollWidth - wrap.clientWidth; });
-        assert.ok(!["queues", "connections", "exchanges", "vhosts"].includes(view) || cut <= 0, `${view} at ${width}: ${cut} pixels are cut`);
-        if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${view}-${width}.png` });
-      }
-    }
-    await page.setViewport({ width: 1440, height: 900 });
-  });
-
   it("that does not exist", async () => {
     await open("nowhere");
     await sees("There is no such view");
@@ -242,6 +260,64 @@ describe("every view", () => {
     expectedErrors = ["404"];
     await open("queues/%2F/nothing");
     await sees("The queue does not exist");
+  });
+});
+
+describe("every view at every width", () => {
+  const long = { policy: "limit-".repeat(20), shovel: "far-".repeat(30), vhost: "team-".repeat(20) };
+  const paths = [`policies/${encoded("/", long.policy)}`, `parameters/shovel/${encoded("/", long.shovel)}`, `vhosts/${encoded(long.vhost)}`];
+
+  before(async () => {
+    await api(paths[0], "PUT", { pattern: `^(${"a|".repeat(60)}b)$`, definition: { "max-length": 1000, "dead-letter-exchange": "x".repeat(90) } });
+    await api(paths[1], "PUT", { value: { "src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": HOSTILE[4], "dest-queue": "shovel.to" } });
+    await api(paths[2], "PUT", { description: "d".repeat(80), tags: "production" });
+  });
+
+  after(async () => {
+    for (const path of paths) await api(path, "DELETE");
+  });
+
+  for (const scheme of ["light", "dark"]) {
+    it(`at every width, ${scheme}: names can be read, and axe finds nothing`, async () => {
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      const parts = ["", "/messages", "/consumers", "/bindings", "/storage"].map((part) => `queues/%2F/orders${part}`);
+      const found = [];
+      for (const width of WIDTHS) {
+        await page.setViewport({ width, height: 900 });
+        for (const view of [...VIEWS, ...parts, "exchanges/%2F/later", "users/guest"]) {
+          await open(view);
+          await drawn();
+          found.push(...(await unreadable()).map((words) => `${view} at ${width}: ${words}`));
+          await hasNoViolation(`${view} at ${width}, ${scheme}`);
+          if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${view.replaceAll("/", "_")}-${width}-${scheme}.png` });
+        }
+        await open("policies");
+        await click("New policy");
+        for (const name of ["max-length", "overflow", "dead-letter-exchange", "max-age", "protect-unconsumed"]) await addSetting(name);
+        await hasNoViolation(`the form of a policy at ${width}, ${scheme}`);
+        await click("As JSON", "dialog");
+        await hasNoViolation(`a policy as JSON at ${width}, ${scheme}`);
+        await page.keyboard.press("Escape");
+        await dialogIsGone();
+      }
+      await page.setViewport({ width: 1440, height: 900 });
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+      assert.deepEqual(found, []);
+    });
+  }
+
+  it("keeps the names of a list where columns come and go", async () => {
+    const found = [];
+    for (const width of [1301, 1366, 1400]) {
+      await page.setViewport({ width, height: 900 });
+      for (const view of VIEWS) {
+        await open(view);
+        await drawn();
+        found.push(...(await unreadable()).map((words) => `${view} at ${width}: ${words}`));
+      }
+    }
+    assert.deepEqual(found, []);
+    await page.setViewport({ width: 1440, height: 900 });
   });
 });
 
@@ -628,6 +704,9 @@ describe("administration", () => {
     await sees("no regular expression yet", "dialog");
     await fill("Pattern", "^move\\.");
     await sees("Matches 2 queues now", "dialog");
+    await addSetting("max-length");
+    await fillSetting("max-length", "100000");
+    await sees("= 100,000", "dialog");
     await hasNoViolation("policy");
     await submit();
     await dialogIsGone();
@@ -637,6 +716,88 @@ describe("administration", () => {
     await submit();
     await dialogIsGone();
     await sees("No policies");
+  });
+
+  it("writes a policy with a field for each key, or as JSON, and both say the same", async () => {
+    await open("policies");
+    await click("New policy");
+    await fill("Name", "form");
+    await sees("Nothing yet", "dialog");
+    assert.ok(await page.$("dialog button[type=submit][disabled]"), "an empty definition is refused");
+    // With the keyboard alone: choose, add, and the field has the focus.
+    await page.focus("[data-adds]");
+    await page.select("[data-adds]", "message-ttl");
+    await sees("A message that has waited so long expires", "dialog");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.dataset.setting === "message-ttl");
+    await page.keyboard.type("-5");
+    await sees("At least 0.", "dialog .mistake");
+    assert.equal(await page.$eval("[data-setting=message-ttl]", (node) => node.getAttribute("aria-invalid")), "true");
+    assert.ok(await page.$("dialog button[type=submit][disabled]"));
+    await hasNoViolation("a mistake in a policy");
+    await fillSetting("message-ttl", "86400000");
+    await sees("= 1 d", "dialog");
+    await addSetting("overflow");
+    await fillSetting("overflow", "reject-publish");
+    await addSetting("dead-letter-exchange");
+    await fillSetting("dead-letter-exchange", "dlx");
+    await addSetting("protect-unconsumed");
+    await fillSetting("protect-unconsumed", "false");
+    await sees("It applies to classic queues and quorum queues only", "dialog");
+    await addSetting("max-age");
+    await sees("such as 7D or 12h", "dialog .mistake");
+    await sees("applies to no queue", "dialog");
+    await click("Remove max-age", "dialog");
+    await page.waitForFunction(() => document.activeElement.matches("[data-adds]"));
+    const expected = { "message-ttl": 86400000, overflow: "reject-publish", "dead-letter-exchange": "dlx", "protect-unconsumed": false };
+    await click("As JSON", "dialog");
+    assert.deepEqual(JSON.parse(await page.$eval("dialog textarea", (node) => node.value)), expected);
+    await fill("Definition (JSON)", "{");
+    await sees("not JSON", "dialog");
+    await click("Form", "dialog");
+    await sees("The form is here again", "dialog");
+    await click("As JSON", "dialog");
+    await fill("Definition (JSON)", JSON.stringify({ ...expected, "of-tomorrow": [1], "max-length": 1.5 }));
+    await sees("max-length: Write a whole number.", "dialog");
+    await hasNoViolation("a policy as JSON");
+    await click("Form", "dialog");
+    await sees("of-tomorrow", "dialog .setting");
+    await fillSetting("max-length", "12");
+    await hasNoViolation("a key that the page does not know");
+    // The server does not know it either: its words are in the form, which stays.
+    expectedErrors = ["400"];
+    await submit();
+    await sees("of-tomorrow", "dialog [role=alert]");
+    await sees("are not recognised policy settings", "dialog [role=alert]");
+    await click("As JSON", "dialog");
+    assert.deepEqual(JSON.parse(await page.$eval("dialog textarea", (node) => node.value)), { ...expected, "of-tomorrow": [1], "max-length": 12 });
+    await click("Form", "dialog");
+    await click("Remove of-tomorrow", "dialog");
+    await submit();
+    await dialogIsGone();
+    assert.deepEqual((await api("policies/%2F/form")).definition, { ...expected, "max-length": 12 });
+    await click("Change", "td");
+    await fillSetting("max-length", "13");
+    await submit();
+    await page.waitForFunction(() => [...document.querySelectorAll("td")].some((node) => node.textContent.includes("max-length=13")));
+    assert.deepEqual((await api("policies/%2F/form")).definition, { ...expected, "max-length": 13 });
+    await api("policies/%2F/form", "DELETE");
+  });
+
+  it("offers an operator policy its keys only", async () => {
+    await open("policies");
+    await click("New policy");
+    await fill("Kind", "operator");
+    await fill("Name", "bound");
+    assert.equal(await page.$("[data-adds] option[value=dead-letter-exchange]"), null);
+    await addSetting("expires");
+    await fillSetting("expires", "3600000");
+    await submit();
+    await dialogIsGone();
+    await sees("operator", "td .badge");
+    assert.deepEqual((await api("operator-policies/%2F/bound")).definition, { expires: 3600000 });
+    await api("operator-policies/%2F/bound", "DELETE");
   });
 
   it("makes a shovel without showing its passwords, and deletes it", async () => {
@@ -733,6 +894,138 @@ describe("administration", () => {
   });
 });
 
+describe("charts", () => {
+  it("have no line over a time without samples", async () => {
+    await open("overview");
+    const columns = await page.evaluate(async () => {
+      const { html, render } = await import("/app/html.js");
+      const { Chart } = await import("/parts/chart.js");
+      const { gaugeLine } = await import("/app/samples.js");
+      const samples = Array.from({ length: 41 }, (_, number) => ({ timestamp: 1_800_000_000_000 + number * 5000, sample: 5 }));
+      const gaps = [[samples[10].timestamp, samples[30].timestamp]];
+      const place = document.createElement("div");
+      document.querySelector("main").prepend(place);
+      render(html`<${Chart} title="With a gap" series=${[{ label: "Ready", color: 1, points: gaugeLine({ samples, gaps }) }]} />`, place);
+      const canvas = await new Promise((done) => {
+        const look = () => (place.querySelector("canvas") ? requestAnimationFrame(() => requestAnimationFrame(() => done(place.querySelector("canvas")))) : requestAnimationFrame(look));
+        look();
+      });
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const isLine = (at) => data[at + 3] > 200 && data[at + 2] > 190 && data[at] < 100 && data[at + 1] < 120;
+      const found = Array.from({ length: width }, (_, x) => Array.from({ length: height }, (__, y) => (y * width + x) * 4).some(isLine));
+      render(null, place);
+      place.remove();
+      return found;
+    });
+    const first = columns.indexOf(true);
+    const last = columns.lastIndexOf(true);
+    const empty = columns.slice(first, last).filter((hasLine) => !hasLine).length / (last - first);
+    assert.ok(empty > 0.47 && empty < 0.53, `half of the chart is a gap: ${empty}`);
+    assert.equal(columns[Math.round((first + last) / 2)], false);
+  });
+});
+
+describe("one virtual host", () => {
+  const host = "team/<b> %2F";
+  const asked = [];
+  const onRequest = (request) => asked.push(request.url().slice(URL_OF_PAGE.length));
+  const choice = ".vhost-choice select";
+  const rowsSay = (texts) => page.waitForFunction((wanted) => {
+    const rows = [...document.querySelectorAll("main tbody .name")].map((node) => node.textContent);
+    return rows.length === wanted.length && wanted.every((text) => rows.includes(text));
+  }, {}, texts);
+
+  before(async () => {
+    await api(`vhosts/${encoded(host)}`, "PUT", {});
+    await api(`queues/${encoded(host, "of team")}`, "PUT", { durable: true });
+    await api(`policies/${encoded(host, "of team")}`, "PUT", { pattern: "", definition: { "max-length": 5 } });
+    await page.goto(`${URL_OF_PAGE}/#/queues`);
+    await page.reload();
+    page.on("request", onRequest);
+  });
+
+  after(async () => {
+    page.off("request", onRequest);
+    await api(`vhosts/${encoded(host)}`, "DELETE");
+    await page.evaluate(() => localStorage.removeItem("vhost"));
+    await page.goto(`${URL_OF_PAGE}/#/queues`);
+    await page.reload();
+    await page.waitForSelector(".shell");
+  });
+
+  it("is chosen for every list, in the address, and after the page is loaded again", async () => {
+    await page.waitForSelector(choice);
+    await sees("orders", "td");
+    await page.select(choice, host);
+    await rowsSay(["of team"]);
+    assert.equal(new URLSearchParams(await page.evaluate(() => location.hash.split("?")[1])).get("vhost"), host);
+    await sees("1", ".nav-link[aria-current=page] .count");
+    await hasNoViolation("one virtual host");
+    await page.reload();
+    await rowsSay(["of team"]);
+    const paths = { queues: "queues/V", exchanges: "exchanges/V", connections: "vhosts/V/connections", channels: "vhosts/V/channels", policies: "policies/V", streams: "queues/V", shovels: "shovels/V", exports: "exports?vhost=", transfers: "transfers?vhost=", audit: "audit?", overview: "vhosts/V" };
+    for (const [view, path] of Object.entries(paths)) {
+      await open("users");
+      asked.length = 0;
+      await open(view);
+      await page.waitForFunction((wanted) => location.hash.startsWith(`#/${wanted}?`) && location.hash.includes("vhost="), {}, view);
+      await settled();
+      const wanted = `/api/${path.replace("V", encoded(host))}`;
+      assert.ok(asked.some((url) => url.startsWith(wanted)), `${view} asked ${asked}`);
+      // Not all, to filter them here. The form of policies previews any virtual host; an overview's totals are of all.
+      const isOfAll = (url) => new RegExp(`^/api/(${view}|queues)([?]|$)`).test(url) && !url.includes("vhost=");
+      if (!["policies", "overview"].includes(view)) assert.deepEqual(asked.filter(isOfAll), [], `${view} asked for all`);
+    }
+  });
+
+  it("is what forms begin with", async () => {
+    await open("queues");
+    await click("New queue");
+    assert.equal(await page.$eval("dialog select", (node) => node.value), host);
+    await page.keyboard.press("Escape");
+    await dialogIsGone();
+    await open("policies");
+    await rowsSay(["of team"]);
+    await click("New policy");
+    assert.equal(await page.$eval("dialog select", (node) => node.value), host);
+    await page.keyboard.press("Escape");
+    await dialogIsGone();
+  });
+
+  it("says of its figures what is of all", async () => {
+    await open("overview");
+    await sees(`Messages in queues of ${host}`, "h2");
+    await sees("of all virtual hosts", "[aria-label=Node]");
+    assert.deepEqual(await page.$$eval("[aria-label='Time range'] button", (nodes) => nodes.map((node) => node.textContent)), ["10 min", "1 h"]);
+    await hasNoViolation("overview of one virtual host");
+    await open("users");
+    await sees("This view: all", "header");
+    await sees("guest", "td");
+  });
+
+  it("that does not exist is said", async () => {
+    expectedErrors = ["404"];
+    await open("queues?vhost=nowhere");
+    await sees("There is no virtual host “nowhere”", "main");
+    await hasNoViolation("no virtual host");
+    await click("Show all virtual hosts", "main");
+    await sees("orders", "td");
+    assert.equal(await page.$eval(choice, (node) => node.value), "");
+    await open("queues/nowhere/q");
+    await sees("There is no virtual host “nowhere”", "main");
+  });
+
+  it("is left for that of another object by its list", async () => {
+    await open(`queues/${encoded("/", "orders")}`);
+    await sees("orders", "h1");
+    await page.select(choice, host);
+    await rowsSay(["of team"]);
+    await page.select(choice, "");
+    await sees("orders", "td");
+    assert.doesNotMatch(await page.evaluate(() => location.hash), /vhost/);
+  });
+});
+
 describe("ten thousand queues", () => {
   it("are filtered at once, and few rows are in the page", async () => {
     const rows = await page.evaluate(async () => {
@@ -758,5 +1051,16 @@ describe("the session", () => {
     await page.waitForSelector("#username");
     assert.equal(await page.evaluate(async () => (await fetch("api/overview")).status), 401);
     expectedErrors = ["401"];
+  });
+
+  it("of a user with one virtual host has none to choose", async () => {
+    await page.type("#username", "one");
+    await page.type("#password", "one");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".shell");
+    await open("queues");
+    await sees("orders", "td");
+    assert.deepEqual((await api("vhosts?columns=name")).map(({ name }) => name), ["/"]);
+    assert.equal(await page.$(".vhost-choice"), null);
   });
 });

@@ -23,10 +23,75 @@ const { checkSummary } = await load("check_summary.js");
 const hidden = await load("hidden_queues.js");
 const { listOrder } = await load("list_order.js");
 const { loadView } = await load("views.js");
+const depths = await load("depth_history.js");
+const { sparkPath } = await load("spark_path.js");
+const scopes = await load("vhost_paths.js");
+const policies = await load("policy_keys.js");
 
 describe("views", () => {
   it("are none where the address names what every object has", async () => {
     for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty", "nothing"]) assert.equal(await loadView(name, []), null);
+  });
+});
+
+describe("the chosen virtual host", () => {
+  it("is asked of the API, not filtered from a list of all", () => {
+    assert.equal(scopes.listPath("queues", ""), "queues");
+    assert.equal(scopes.listPath("queues", "/"), "queues/%2F");
+    assert.equal(scopes.listPath("operator-policies", "team a"), "operator-policies/team%20a");
+    assert.equal(scopes.listPath("parameters/shovel", "a/b"), "parameters/shovel/a%2Fb");
+    assert.equal(scopes.listPath("connections", "a/b"), "vhosts/a%2Fb/connections");
+    assert.equal(scopes.listPath("channels", ""), "channels");
+    assert.equal(scopes.listPath("transfers", "a b"), "transfers?vhost=a+b");
+    assert.equal(scopes.listPath("audit", "", { limit: 5 }), "audit?limit=5");
+    assert.equal(scopes.listPath("exchanges", "v", { page: 1 }), "exchanges/v?page=1");
+  });
+  it("that is not there is told from one that is not known yet", () => {
+    const list = { view: "queues", names: [] };
+    assert.equal(scopes.missingVhost(list, "gone", null), null, "the names have not come");
+    assert.equal(scopes.missingVhost(list, "gone", ["/"]), "gone");
+    assert.equal(scopes.missingVhost(list, "", ["/"]), null);
+    assert.equal(scopes.missingVhost({ view: "queues", names: ["nowhere", "q"] }, "", ["/"]), "nowhere");
+    assert.equal(scopes.missingVhost({ view: "queues", names: ["/", "q"] }, "gone", ["/"]), null, "the object is that of another one");
+    assert.equal(scopes.missingVhost({ view: "users", names: [] }, "gone", ["/"]), null, "users belong to none");
+    assert.equal(scopes.missingVhost({ view: "connections", names: ["nowhere", "x"] }, "", ["/"]), null, "a connection has no virtual host in its address");
+  });
+  it("is what forms begin with", () => {
+    assert.equal(scopes.firstVhost("b", ["a", "b"]), "b");
+    assert.equal(scopes.firstVhost("", ["a", "b"]), "a");
+    assert.equal(scopes.firstVhost("gone", ["a"]), "a");
+    assert.equal(scopes.firstVhost("", []), "/");
+  });
+});
+
+describe("the form of policies", () => {
+  it("says times and sizes as people read them", () => {
+    assert.equal(policies.valueHint("message-ttl", 86_400_000), "1 d");
+    assert.equal(policies.valueHint("max-length-bytes", 1 << 30), "1 GiB");
+    assert.equal(policies.valueHint("max-length", 1_000_000), "1,000,000");
+    assert.deepEqual([policies.valueHint("max-length", 5), policies.valueHint("max-length", ""), policies.valueHint("overflow", "drop-head")], ["", "", ""]);
+  });
+  it("keeps a text that is no number, which is a mistake then", () => {
+    assert.equal(policies.valueOf("max-length", "12"), 12);
+    assert.equal(policies.valueOf("max-length", ""), "");
+    assert.equal(policies.valueOf("max-length", "1e"), "1e");
+    assert.equal(policies.valueOf("dead-letter-exchange", "12"), "12");
+    assert.deepEqual(policies.valueOf("ha-params", '["a"]'), ["a"]);
+    assert.deepEqual(Object.keys(policies.definitionMistakes({ "max-length": "", "of-tomorrow": 1, constructor: 1 })), ["max-length"]);
+  });
+  it("says to which queues a definition cannot apply", () => {
+    assert.equal(policies.applyAdvice({ "max-length": 1 }, "classic_queues"), null);
+    assert.match(policies.applyAdvice({ "max-length": 1 }, "queues").text, /classic queues and quorum queues only, because max-length is no setting/);
+    assert.equal(policies.applyAdvice({ "max-length": 1, "max-age": "1D" }, "all").level, "warn");
+    assert.match(policies.applyAdvice({ "max-age": "1D" }, "classic_queues").text, /no queue/);
+    assert.match(policies.applyAdvice({ "alternate-exchange": "x" }, "queues").text, /exchanges/);
+    assert.equal(policies.applyAdvice({ "alternate-exchange": "x" }, "exchanges"), null);
+    assert.equal(policies.applyAdvice({ "of-tomorrow": 1 }, "all"), null);
+  });
+  it("is what the preview counts by", () => {
+    const queues = [{ name: "a", vhost: "/", type: "classic" }, { name: "b", vhost: "/", type: "stream" }];
+    const found = (definition) => policyMatches({ vhost: "/", pattern: "", "apply-to": "all", definition }, queues, []).queues.map(({ name }) => name);
+    assert.deepEqual([found({ "max-age": "1D" }), found({ "max-length": 1 }), found({ durability: "none" })], [["b"], ["a"], ["a", "b"]]);
   });
 });
 
@@ -39,6 +104,38 @@ describe("charts", () => {
     assert.equal(samples.gaugeLine({ ...details, began: 0 }).length, 5);
     assert.equal(samples.gaugeLine({ samples: details.samples }).length, 5);
     assert.deepEqual([samples.gaugeLine(undefined), samples.rateLine(undefined)], [[], []]);
+  });
+
+  it("have a gap where no sample was taken", () => {
+    const taken = (times) => times.map((time) => ({ timestamp: time * 1000, sample: time }));
+    // The server repeats the value before, and says where.
+    const repeated = { gaps: [[10_000, 30_000]], samples: [...taken([0, 5, 10]), { timestamp: 15_000, sample: 10 }, { timestamp: 20_000, sample: 10 }, { timestamp: 25_000, sample: 10 }, ...taken([30, 35, 40])] };
+    assert.deepEqual(samples.gaugeLine(repeated), [[0, 0], [5, 5], [10, 10], [20, null], [30, 30], [35, 35], [40, 40]]);
+    // No peak of all that was counted during the gap.
+    assert.deepEqual(samples.rateLine(repeated), [[5, 1], [10, 1], [30, null], [35, 1], [40, 1]]);
+    // Samples that are missing, or null, are the same.
+    const missing = { samples: taken([0, 5, 10, 30, 35, 40]) };
+    assert.deepEqual(samples.gaugeLine(missing), samples.gaugeLine(repeated));
+    assert.deepEqual(samples.gaugeLine({ samples: [...missing.samples, { timestamp: 20_000, sample: null }] }), samples.gaugeLine(repeated));
+    assert.deepEqual(samples.rateLine(missing), samples.rateLine(repeated));
+    // A gap between two samples of a coarser step hides none of them.
+    assert.equal(samples.gaugeLine({ gaps: [[61_000, 100_000]], samples: taken([0, 60, 120, 180]) }).length, 4);
+    assert.deepEqual([samples.gaugeLine({ samples: taken([5]) }), samples.rateLine({ samples: taken([5]) })], [[[5, 5]], []]);
+  });
+
+  it("pass over the times of other lines, and not over a gap", () => {
+    const lines = samples.aligned([[[1, 1], [2, null], [3, 3]], [[1, 5], [3, 7]]]);
+    assert.deepEqual(lines, [[1, 2, 3], [1, null, 3], [5, undefined, 7]]);
+    assert.deepEqual(samples.stacked(lines.slice(1)), [[1, null, 3], [6, undefined, 10]]);
+  });
+
+  it("as small trends have a gap where the page did not look", () => {
+    const queue = { vhost: "/", name: "of the past" };
+    const looks = [[0, 1], [5000, 2], [11_000, 3], [71_000, 9], [76_000, 8]];
+    for (const [millis, messages] of looks) depths.keepDepths([{ ...queue, messages }], millis);
+    assert.deepEqual(depths.depthsOf(queue), [[0, 1], [5000, 2], [11_000, 3], [71_000, null], [71_000, 9], [76_000, 8]]);
+    assert.equal(sparkPath(depths.depthsOf(queue)), "M0.0 20.0L5.8 17.8L12.7 15.5M82.2 2.0L88.0 4.3");
+    assert.equal(sparkPath([[0, 4], [1, 4]]), "M0.0 11.0L88.0 11.0");
   });
 
   it("begin with the server, by the server's own clock", () => {
@@ -207,7 +304,7 @@ describe("samples", () => {
     assert.deepEqual(samples.ratePoints(undefined), []);
   });
   it("share one axis", () => {
-    assert.deepEqual(samples.aligned([[[1, 5], [2, 6]], [[2, 7]]]), [[1, 2], [5, 6], [null, 7]]);
+    assert.deepEqual(samples.aligned([[[1, 5], [2, 6]], [[2, 7]]]), [[1, 2], [5, 6], [undefined, 7]]);
     assert.deepEqual(samples.stacked([[1, 2], [10, null]]), [[1, 2], [11, null]]);
   });
 });

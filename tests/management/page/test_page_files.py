@@ -185,7 +185,9 @@ def test_every_module_is_valid() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("view", ["queues", "connections", "channels", "audit"])
+@pytest.mark.parametrize(
+    "view", ["queues", "connections", "channels", "audit", "policies", "shovels", "transfers"]
+)
 def test_every_column_of_a_wide_list_has_a_width(view: str) -> None:
     # Without one the table is as wide as its texts, and is cut at 1366 pixels.
     text = (PAGE / "views" / f"{view}.js").read_text()

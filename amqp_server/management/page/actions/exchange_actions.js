@@ -8,9 +8,9 @@ import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Check, jsonObject, Select, TextArea, TextField } from "../parts/fields.js";
 import { Notice } from "../parts/notices.js";
 
-export function openDeclareExchange(vhosts, types) {
+export function openDeclareExchange(vhosts, vhost, types) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} title="New exchange" confirm="Create exchange"
-    initial=${{ vhost: vhosts[0], name: "", type: "topic", durable: true, autoDelete: false, internal: false, alternate: "", arguments: "" }}
+    initial=${{ vhost, name: "", type: "topic", durable: true, autoDelete: false, internal: false, alternate: "", arguments: "" }}
     fields=${(values, set) => html`<div class="fields">
         <${TextField} label="Name" isMono value=${values.name} onInput=${set("name")} data-autofocus />
         <${Select} label="Virtual host" options=${vhosts} value=${values.vhost} onInput=${set("vhost")} />

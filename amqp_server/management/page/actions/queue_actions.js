@@ -127,7 +127,7 @@ const TYPES = [["classic", "Queue"], ["quorum", "Queue (quorum)"], ["stream", "S
 
 export function openDeclareQueue(vhosts, vhost) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} title="New queue" confirm="Create queue" isWide
-    initial=${{ vhost: vhost || vhosts[0], name: "", type: "classic", durable: true, autoDelete: false, arguments: "" }}
+    initial=${{ vhost, name: "", type: "classic", durable: true, autoDelete: false, arguments: "" }}
     fields=${(values, set) => html`<div class="fields">
         <${TextField} label="Name" isMono value=${values.name} onInput=${set("name")} data-autofocus />
         <${Select} label="Virtual host" options=${vhosts} value=${values.vhost} onInput=${set("vhost")} />

@@ -62,9 +62,9 @@ export function openDeleteUser(user) {
 }
 
 /** Set a row of permissions; existing: {vhost, configure, write, read}. */
-export function openPermission(user, vhosts, existing = null) {
+export function openPermission(user, vhosts, vhost, existing = null) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} title=${`Permissions of “${user}”`} confirm="Save"
-    initial=${existing ?? { vhost: vhosts[0] ?? "/", configure: ".*", write: ".*", read: ".*" }}
+    initial=${existing ?? { vhost, configure: ".*", write: ".*", read: ".*" }}
     fields=${(values, set) => html`
       ${existing ? html`<p>In the virtual host <strong>${existing.vhost}</strong></p>` : html`<${Select} label="Virtual host" options=${vhosts} value=${values.vhost} onInput=${set("vhost")} />`}
       <div class="fields">
@@ -86,9 +86,9 @@ export function openClearPermission(user, vhost) {
     done="The permissions are gone." />`);
 }
 
-export function openTopicPermission(user, vhosts) {
+export function openTopicPermission(user, vhosts, vhost) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} title=${`Topic permissions of “${user}”`} confirm="Save"
-    initial=${{ vhost: vhosts[0] ?? "/", exchange: "", write: ".*", read: ".*" }}
+    initial=${{ vhost, exchange: "", write: ".*", read: ".*" }}
     fields=${(values, set) => html`<div class="fields">
       <${Select} label="Virtual host" options=${vhosts} value=${values.vhost} onInput=${set("vhost")} />
       <${TextField} label="Topic exchange" isMono value=${values.exchange} onInput=${set("exchange")} />

@@ -3,6 +3,7 @@
 import { useEffect } from "./html.js";
 import { keepDepths } from "./depth_history.js";
 import { usePolled } from "./polling.js";
+import { listPath } from "./vhost_paths.js";
 
 const COLUMNS = [
   "name", "vhost", "type", "state", "durable", "auto_delete", "exclusive", "arguments", "policy",
@@ -15,11 +16,12 @@ const COLUMNS = [
   "log_bytes", "oldest_message_age",
 ];
 
-export const QUEUE_LIST_PATH = `queues?columns=${COLUMNS.join(",")}`;
+/** The path of the list: of one virtual host, "" for all. */
+export const queueListPath = (vhost) => `${listPath("queues", vhost)}?columns=${COLUMNS.join(",")}`;
 
-/** As `usePolled`, with the rows of all queues that the user may see. */
-export function useQueues() {
-  const queues = usePolled(QUEUE_LIST_PATH);
+/** As `usePolled`, with the rows of the queues of one virtual host, "" for all that the user may see. */
+export function useQueues(vhost) {
+  const queues = usePolled(queueListPath(vhost));
   useEffect(() => {
     if (queues.value) keepDepths(queues.value);
   }, [queues.value]);

@@ -32,12 +32,16 @@ export function ratePoints(details) {
   return points;
 }
 
-/** Several series on one axis of time: `[times, values of the first, values of the second ...]`. */
+/**
+ * Several series on one axis of time: `[times, values of the first, values of the second ...]`.
+ *
+ * A time that a series does not have is `undefined`, which a line passes over; null is a gap in it.
+ */
 export function aligned(series) {
   const times = [...new Set(series.flatMap((points) => points.map(([time]) => time)))].sort((a, b) => a - b);
   const columns = series.map((points) => {
     const values = new Map(points);
-    return times.map((time) => values.get(time) ?? null);
+    return times.map((time) => values.get(time));
   });
   return [times, ...columns];
 }
@@ -48,7 +52,7 @@ export function stacked(columns) {
   return columns.map((column) =>
     column.map((value, place) => {
       sums[place] = (sums[place] ?? 0) + (value ?? 0);
-      return value === null ? null : sums[place];
+      return value === null || value === undefined ? value : sums[place];
     }));
 }
 
@@ -64,14 +68,44 @@ export function beganSeconds(node, details) {
   return node?.uptime === undefined || !Number.isFinite(newest) ? null : (newest - node.uptime) / 1000;
 }
 
-/** Points of a gauge for a chart of one object: none before its first sample, where nothing is known. */
+/**
+ * Points of a gauge for a chart: none before its first sample, where nothing is known, and null where none was taken.
+ *
+ * `details` may have `gaps`: pairs of times in ms between which the server took none.
+ */
 export function gaugeLine(details) {
-  return known(gaugePoints(details), details);
+  const measured = measuredSamples(details);
+  const points = measured.map(({ timestamp, sample }) => [timestamp / 1000, sample]);
+  return known(broken(points, (before, after) => [[(before[0] + after[0]) / 2, null], after]), details);
 }
 
-/** Points of a counter's rate for a chart of one object: none before its first sample. */
+/** Points of a counter's rate for a chart: none before its first sample, and null where none was taken. */
 export function rateLine(details) {
-  return known(ratePoints(details), details);
+  const measured = measuredSamples(details);
+  const sums = measured.map(({ timestamp, sample }) => [timestamp / 1000, sample]);
+  const rates = ratePoints({ samples: measured });
+  // What was counted during a gap is no rate of the moment at its end.
+  return known(rates.length ? broken([[sums[0][0], undefined], ...rates], (_, after) => [[after[0], null]]).slice(1) : [], details);
+}
+
+/** Whether so long a time passed between two of these times that none was taken in between: true at the second one. */
+export function gapsAfter(times, factor = 1.5) {
+  const steps = times.slice(1).map((time, place) => time - times[place]);
+  const usual = [...steps].sort((left, right) => left - right)[Math.floor((steps.length - 1) / 2)];
+  return [false, ...steps.map((step) => steps.length > 1 && step > usual * factor)].slice(0, times.length);
+}
+
+/** Points in which `bridge(before, after)` stands for a point after a gap. */
+function broken(points, bridge) {
+  const isGap = gapsAfter(points.map(([time]) => time));
+  return points.flatMap((point, place) => (isGap[place] ? bridge(points[place - 1], point) : [point]));
+}
+
+/** Samples in the order of time, without those that the server did not take: they only repeat the one before. */
+function measuredSamples(details) {
+  const gaps = details?.gaps ?? [];
+  const isMeasured = ({ timestamp, sample }) => sample !== null && !gaps.some(([from, to]) => timestamp > from && timestamp < to);
+  return ascending(details).filter(isMeasured);
 }
 
 function known(points, details) {

@@ -24,13 +24,13 @@ function loadLibrary() {
 /**
  * Args:
  *   title: Heading of the chart.
- *   series: [{label, color: 1..6, points: [[seconds, value]..]}]; a series without points is left out.
+ *   series: [{label, color: 1..6, points: [[seconds, value]..]}]; a series without points is left out, and a line has a gap where a value is null.
  *   format: Writes a value: `rate`, `count` or `bytes` of format.js.
  *   isStacked: Draw one above the other, as parts of a sum.
  *   actions: What stands at the right of the heading.
  */
 export function Chart({ title, series, format = rate, isStacked = false, isShort = false, actions = null, group = "time" }) {
-  const shown = series.filter(({ points }) => points.length > 1);
+  const shown = series.filter(({ points }) => points.filter(([, value]) => value !== null).length > 1);
   const holder = useRef(null);
   const plot = useRef(null);
   const [cursor, setCursor] = useState(null);
@@ -118,7 +118,7 @@ function options(series, format, isStacked, size, group, onCursor) {
         stroke: color(`--series-${number}`),
         width: 1.75,
         points: { show: false },
-        spanGaps: true,
+        spanGaps: false,
         fill: isStacked || index === 0 ? `${color(`--series-${number}`)}1f` : undefined,
       })),
     ],

@@ -101,6 +101,10 @@ export function ActionDialog({
     mistake = invalid.message; // a field that is no JSON, for example
   }
 
+  // A long form would hide the server's words below its end.
+  const refusal = useRef(null);
+  useEffect(() => refusal.current?.scrollIntoView({ block: "nearest" }), [error]);
+
   const submit = async () => {
     if (!wanted || isBusy) return;
     setBusy(true);
@@ -128,7 +132,7 @@ export function ActionDialog({
       ${answer === undefined || !isOnce(answer) ? html`<button type="submit" class=${`button ${style}`} disabled=${!wanted || isBusy}>${isBusy ? html`<span class="spinner"></span>` : null}${typeof confirm === "function" ? confirm(values) : confirm}</button>` : null}`}>
     ${fields && (answer === undefined || !isOnce(answer)) && fields(values, set)}
     ${mistake && html`<${Notice} level="warn">${mistake}<//>`}
-    ${error && html`<${Notice} level="bad" role="alert">${error.message}<//>`}
+    ${error && html`<div ref=${refusal}><${Notice} level="bad" role="alert">${error.message}<//></div>`}
     ${result && answer !== undefined && result(answer, values)}
     ${showsCommands && html`<${CommandLines} request=${wanted && shownRequest(wanted)} command=${line} />`}
   <//>`;

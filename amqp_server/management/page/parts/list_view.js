@@ -1,6 +1,7 @@
 // What most lists have in common: heading, filter, table, and the address that keeps filter and order.
 
 import { html, useMemo } from "../app/html.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { count, plural } from "../app/format.js";
 import { replaceQuery, useTypedFilter } from "../app/location.js";
 import { listOrder } from "../app/list_order.js";
@@ -21,8 +22,11 @@ import { Table } from "./table.js";
  *   query: Of the address.
  *   table: Further properties of the table.
  */
-export function ListView({ title, lead, actions, noun, answer, rows = answer.value ?? [], fields, words, placeholder, query, children, columns, rowKey, empty, ...table }) {
+export function ListView({ title, lead, actions, noun, answer, rows = answer.value ?? [], fields, words, placeholder, query, children, columns: all, rowKey, empty, ...table }) {
   const [filter, onFilter] = useTypedFilter(query);
+  const { vhost } = useVhost();
+  // Where one virtual host is chosen, a column with its name says nothing.
+  const columns = vhost === "" ? all : all.filter(({ key, isOfAll }) => key !== "vhost" || isOfAll);
   const shown = useMemo(() => rows.filter(rowFilter(filter, fields, words)), [rows, filter]);
   const order = listOrder(query, columns);
   return html`

@@ -19,7 +19,7 @@ function Palette({ onClose }) {
   const node = useRef(null);
   const [text, setText] = useState("");
   const [place, setPlace] = useState(0);
-  const queues = useQueues();
+  const queues = useQueues("");
   const exchanges = usePolled("exchanges?columns=name,vhost,type", 0);
   // Before the next key: a letter that is typed at once belongs here.
   useLayoutEffect(() => {

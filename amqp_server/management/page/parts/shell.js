@@ -2,12 +2,14 @@
 
 import { html, useEffect, useRef, useState } from "../app/html.js";
 import { address } from "../app/addresses.js";
+import { ChosenVhost, useVhost, useVhostOfAddress } from "../app/chosen_vhost.js";
 import { shortCount } from "../app/format.js";
 import { go, useLocation } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { usePreference } from "../app/preferences.js";
 import { logOut } from "../app/server.js";
 import { mayAs, useSession } from "../app/session.js";
+import { useTotals } from "../app/totals.js";
 import { loadView, NAVIGATION } from "../app/views.js";
 import { alarmNames } from "../app/alarms.js";
 import { Dialog, DialogHost, openDialog } from "./dialog.js";
@@ -15,16 +17,19 @@ import { Icon } from "./icon.js";
 import { Menu } from "./menu.js";
 import { Empty, Failure, Toasts } from "./notices.js";
 import { openPalette } from "./palette.js";
+import { NoVhost, VhostChoice } from "./vhost_choice.js";
 
 export function Shell() {
   const session = useSession();
   const place = useLocation();
   const [isOpen, setOpen] = useState(false);
   const overview = usePolled("overview?columns=object_totals,cluster_name,product_version,rabbitmq_version,node");
+  const chosen = useVhostOfAddress(place);
+  const totals = useTotals(chosen.missing === null ? chosen.vhost : "", overview.value?.object_totals);
   useEffect(() => setOpen(false), [place]);
   useShortcuts();
   const mac = navigator.platform?.startsWith("Mac");
-  return html`<div class="shell">
+  return html`<${ChosenVhost.Provider} value=${chosen}><div class="shell">
     <nav aria-label="Skip"><a class="skip-link" href=${location.hash || "#/overview"} onClick=${skip}>Skip to content</a></nav>
     ${isOpen && html`<button type="button" class="side-scrim" aria-label="Close navigation" onClick=${() => setOpen(false)}></button>`}
     <nav class=${`side${isOpen ? " is-open" : ""}`} id="navigation" aria-label="Views">
@@ -34,7 +39,7 @@ export function Shell() {
         ${group.views.filter(({ tags }) => !tags || mayAs(session, ...tags)).map((one) => html`
           <a class="nav-link" key=${one.view} href=${address(one.view)} aria-current=${place.view === one.view ? "page" : undefined}>
             <${Icon} name=${one.icon} />${one.title}
-            ${one.count && overview.value?.object_totals ? html`<span class="count">${shortCount(overview.value.object_totals[one.count])}</span>` : null}
+            ${one.count && totals ? html`<span class="count">${shortCount(totals[one.count])}</span>` : null}
           </a>`)}
       </div>`)}
     </nav>
@@ -43,6 +48,7 @@ export function Shell() {
         <button type="button" class="button plain icon-only menu-button" aria-label="Navigation" aria-expanded=${String(isOpen)} aria-controls="navigation" onClick=${() => setOpen(!isOpen)}><${Icon} name="menu" /></button>
         <button type="button" class="button search-button" onClick=${openPalette}>
           <${Icon} name="search" small /><span class="label">Go to…</span><kbd aria-hidden="true">${mac ? "⌘" : "Ctrl"} K</kbd></button>
+        <${VhostChoice} />
         <span class="grow"></span>
         <${HealthPill} />
         <${ThemeButton} />
@@ -58,10 +64,11 @@ export function Shell() {
       <main class="content" id="content" tabindex="-1"><${View} place=${place} /></main>
     </div>
     <${DialogHost} /><${Toasts} />
-  </div>`;
+  </div><//>`;
 }
 
 function View({ place }) {
+  const { missing } = useVhost();
   const [shown, setShown] = useState({ key: null, component: null, error: null });
   const key = `${place.view} ${Math.min(place.names.length, 2)}`;
   const identity = `${place.view}/${place.names.slice(0, 2).join("\n")}`;
@@ -80,6 +87,7 @@ function View({ place }) {
     scrollTo(0, 0);
     document.getElementById("content").focus({ preventScroll: true });
   }, [identity]);
+  if (missing !== null) return html`<${NoVhost} name=${missing} />`;
   if (shown.error) return html`<${Failure} error=${shown.error} what="This view" />`;
   if (shown.key !== key) return html`<div class="skeleton" style=${{ width: "220px", height: "30px" }} role="status" aria-label="Loading"></div>`;
   if (!shown.component) {

@@ -12,7 +12,8 @@ const ROWS_BESIDE_WINDOW = 8;
 /**
  * Args:
  *   label: What the table lists, for screen readers.
- *   columns: [{key, title, cell(row), value(row), isRight, isMain, isBrief, option: 1..3}]; a column with `value` sorts by it;
+ *   columns: [{key, title, cell(row), value(row), isRight, isMain, isBrief, option: 1..3}]; a column with `value` sorts by it, and
+ *     a text has it as its title, or `text(row)`;
  *     `isMain` and `isBrief` bound its width; `width` in pixels fixes it, where all others have one: then columns do not
  *     jump while somebody scrolls or types, and the browser need not measure every cell;
  *     `option` hides it where the name would have too little room, 3 first.
@@ -132,9 +133,15 @@ class Row extends Component {
         <input type="checkbox" aria-label=${`Select ${row.name ?? name}`} checked=${isSelected}
           onClick=${(event) => onToggle(row, event.target.checked, event.shiftKey)} />
       </td>`}
-      ${columns.map((column) => html`<td key=${column.key} class=${classes(column)}>${column.cell(row)}</td>`)}
+      ${columns.map((column) => html`<td key=${column.key} class=${classes(column)} title=${titleOf(column, row)}>${column.cell(row)}</td>`)}
     </tr>`;
   }
+}
+
+/** The whole text, where the cell has too little room for it. */
+function titleOf(column, row) {
+  const text = (column.text ?? column.value)?.(row);
+  return typeof text === "string" && text !== "" ? text : undefined;
 }
 
 function Heading({ column, order, onOrder }) {

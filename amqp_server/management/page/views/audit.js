@@ -1,12 +1,13 @@
 // Who deleted, purged or changed what, from where and when.
 
 import { html, useEffect, useMemo, useState } from "../app/html.js";
-import { apiQuery } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { commandLine } from "../app/command_lines.js";
 import { moment } from "../app/format.js";
 import { replaceQuery } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { ask } from "../app/server.js";
+import { listPath } from "../app/vhost_paths.js";
 import { CommandLines } from "../parts/copying.js";
 import { ListView } from "../parts/list_view.js";
 import { Select } from "../parts/fields.js";
@@ -24,7 +25,8 @@ const FIELDS = { event: (row) => row.event, user: (row) => row.user ?? "", vhost
 
 export default function Audit({ query }) {
   const event = query.event ?? "";
-  const path = apiQuery("audit", { event: event || CHANGES, limit: PAGE });
+  const { vhost } = useVhost();
+  const path = listPath("audit", vhost, { event: event || CHANGES, limit: PAGE });
   const answer = usePolled(path, 5000);
   const older = useOlder(path);
   const rows = useMemo(() => [...(answer.value?.items ?? []), ...older.events], [answer.value, older.events]);
@@ -49,7 +51,7 @@ export default function Audit({ query }) {
       <span class="grow"></span>
       <button type="button" class="button small" aria-pressed=${String(isShown)} onClick=${() => setShown(!isShown)}>Command line</button>
     </div>
-    ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", ...(event ? ["--event", event] : []))} />`}
+    ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", ...(event ? ["--event", event] : []), ...(vhost ? ["--vhost", vhost] : []))} />`}
     <${Failure} error=${older.error} what="Earlier events" />
   <//>
   ${next !== null && html`<div class="row"><button type="button" class="button" disabled=${older.isLoading} onClick=${() => older.load(next)}>${older.isLoading ? html`<span class="spinner"></span>` : null}Load earlier events</button></div>`}`;

@@ -43,14 +43,14 @@ export default function Channel({ names: [name] }) {
     </div>
     <section class="panel flush" aria-label="Consumers"><div class="panel-head"><h2>Consumers</h2></div>
       <${Table} label="Consumers of the channel" rows=${channel.consumer_details ?? []} rowKey=${(row) => row.consumer_tag} columns=${[
-        { key: "queue", title: "Queue", isMain: true, cell: (row) => html`<a class="name" href=${address("queues", [row.queue.vhost, row.queue.name])}>${row.queue.name}</a>` },
+        { key: "queue", title: "Queue", isMain: true, value: (row) => row.queue.name, cell: (row) => html`<a class="name" href=${address("queues", [row.queue.vhost, row.queue.name])}>${row.queue.name}</a>` },
         { key: "tag", title: "Tag", cell: (row) => html`<code>${row.consumer_tag}</code>` },
         { key: "ack", title: "Acks", option: 1, cell: (row) => (row.ack_required ? "by the consumer" : html`<${Badge}>automatic<//>`) },
         { key: "prefetch", title: "Prefetch", isRight: true, cell: (row) => (row.prefetch_count ? count(row.prefetch_count) : "unlimited") },
       ]} empty=${{ title: "It consumes nothing", icon: "queue" }} /></section>
     ${channel.publishes?.length ? html`<section class="panel flush" aria-label="Publishes"><div class="panel-head"><h2>Publishes to</h2></div>
       <${Table} label="Exchanges that the channel publishes to" rows=${channel.publishes} rowKey=${(row) => row.exchange.name} columns=${[
-        { key: "exchange", title: "Exchange", isMain: true, cell: (row) => html`<a class="name" href=${address("exchanges", [row.exchange.vhost, row.exchange.name || "amq.default"])}>${exchangeName(row.exchange.name)}</a>` },
+        { key: "exchange", title: "Exchange", isMain: true, value: (row) => exchangeName(row.exchange.name), cell: (row) => html`<a class="name" href=${address("exchanges", [row.exchange.vhost, row.exchange.name || "amq.default"])}>${exchangeName(row.exchange.name)}</a>` },
         { key: "rate", title: "Publish", isRight: true, cell: (row) => rate(row.stats ? statRate({ message_stats: row.stats }, "publish") : NaN) },
       ]} /></section>` : null}`;
 }

@@ -2,9 +2,11 @@
 
 import { html } from "../app/html.js";
 import { address } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { count, rate } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
+import { listPath } from "../app/vhost_paths.js";
 import { ListView } from "../parts/list_view.js";
 import { Badge } from "../parts/notices.js";
 import { State } from "./connections.js";
@@ -31,7 +33,8 @@ export const CHANNEL_COLUMNS = [
 ];
 
 export default function Channels({ query }) {
-  const channels = usePolled("channels");
+  const { vhost } = useVhost();
+  const channels = usePolled(listPath("channels", vhost));
   return html`<${ListView} title="Channels" noun="channel" answer=${channels} query=${query} fields=${FIELDS} words=${(row) => [row.name, row.user ?? "", row.vhost ?? ""]}
     placeholder="Name, or unacked>100 user:shop" rowKey=${(row) => row.name} columns=${CHANNEL_COLUMNS}
     empty=${{ title: "No channels", text: "A client opens one to publish or to consume.", icon: "channel" }} />`;

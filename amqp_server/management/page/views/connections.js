@@ -2,8 +2,10 @@
 
 import { html } from "../app/html.js";
 import { address } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { ago, bytes, count } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
+import { listPath } from "../app/vhost_paths.js";
 import { connectionTitle } from "../actions/connection_actions.js";
 import { ListView } from "../parts/list_view.js";
 import { Badge } from "../parts/notices.js";
@@ -21,7 +23,8 @@ const FIELDS = {
 };
 
 export default function Connections({ query }) {
-  const connections = usePolled("connections");
+  const { vhost } = useVhost();
+  const connections = usePolled(listPath("connections", vhost));
   return html`<${ListView} title="Connections" noun="connection" answer=${connections} query=${query} fields=${FIELDS}
     words=${(row) => [connectionTitle(row), row.name, row.user ?? "", row.vhost ?? "", clientName(row)]} placeholder="Name, address, or state:blocked user:shop tls:false"
     rowKey=${(row) => row.name}
@@ -36,9 +39,9 @@ export default function Connections({ query }) {
       { key: "channels", width: 98, title: "Channels", isRight: true, value: (row) => row.channels ?? 0, cell: (row) => count(row.channels ?? 0) },
       { key: "in", width: 96, title: "In", isRight: true, option: 1, value: (row) => row.recv_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.recv_oct_details?.rate ?? 0)}/s` },
       { key: "out", width: 96, title: "Out", isRight: true, option: 1, value: (row) => row.send_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.send_oct_details?.rate ?? 0)}/s` },
-      { key: "since", width: 116, title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
+      { key: "since", width: 132, title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
     ]}
-    empty=${{ title: "Nobody is connected", text: "Clients connect with amqp:// to the port that the overview names.", icon: "connection" }} />`;
+    empty=${{ title: vhost === "" ? "Nobody is connected" : `Nobody is connected to “${vhost}”`, text: "Clients connect with amqp:// to the port that the overview names.", icon: "connection" }} />`;
 }
 
 export function State({ state }) {

@@ -1,10 +1,11 @@
 // Users, queues, exchanges, bindings and policies as one file: out, and in again.
 
-import { html, useState } from "../app/html.js";
+import { html, useEffect, useState } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { bytes, count, plural } from "../app/format.js";
 import { commandLine } from "../app/command_lines.js";
-import { announceChange, usePolled } from "../app/polling.js";
+import { announceChange } from "../app/polling.js";
 import { ask } from "../app/server.js";
 import { CommandLines } from "../parts/copying.js";
 import { Select } from "../parts/fields.js";
@@ -21,8 +22,9 @@ export default function Definitions() {
 }
 
 function Export() {
-  const vhosts = usePolled("vhosts?columns=name", 0);
-  const [vhost, setVhost] = useState("");
+  const { vhost: chosen, names } = useVhost();
+  const [vhost, setVhost] = useState(chosen);
+  useEffect(() => setVhost(chosen), [chosen]);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const path = vhost === "" ? "definitions" : apiPath("definitions", vhost);
@@ -44,7 +46,7 @@ function Export() {
     }
   };
   return html`<section class="panel" aria-label="Export"><h2>Export</h2>
-    <${Select} label="What" value=${vhost} onInput=${(event) => setVhost(event.target.value)} options=${[["", "The whole broker"], ...(vhosts.value ?? []).map(({ name }) => [name, `Only the virtual host ${name}`])]} />
+    <${Select} label="What" value=${vhost} onInput=${(event) => setVhost(event.target.value)} options=${[["", "The whole broker"], ...(names ?? []).map((name) => [name, `Only the virtual host ${name}`])]} />
     ${vhost === "" && html`<p class="quiet small">The file has the hashes of all passwords: keep it as you keep passwords.</p>`}
     <div class="row"><button type="button" class="button primary" disabled=${isBusy} onClick=${download}><${Icon} name="definitions" small />Download definitions</button></div>
     <${Failure} error=${error} what="The export" />
@@ -53,9 +55,10 @@ function Export() {
 }
 
 function Import() {
-  const vhosts = usePolled("vhosts?columns=name", 0);
+  const { vhost: chosen, names } = useVhost();
   const [file, setFile] = useState(null);
-  const [vhost, setVhost] = useState("");
+  const [vhost, setVhost] = useState(chosen);
+  useEffect(() => setVhost(chosen), [chosen]);
   const [error, setError] = useState(null);
   const [report, setReport] = useState(null);
   const [isBusy, setBusy] = useState(false);
@@ -91,7 +94,7 @@ function Import() {
   };
   return html`<section class="panel" aria-label="Import"><h2>Import</h2>
     <div class="field"><label class="label" for="definitions-file">File</label><input id="definitions-file" type="file" accept=".json,application/json" onChange=${read} /></div>
-    <${Select} label="Into" value=${vhost} onInput=${(event) => { setVhost(event.target.value); setReport(null); }} options=${[["", "The virtual hosts that it names"], ...(vhosts.value ?? []).map(({ name }) => [name, `The virtual host ${name}`])]} />
+    <${Select} label="Into" value=${vhost} onInput=${(event) => { setVhost(event.target.value); setReport(null); }} options=${[["", "The virtual hosts that it names"], ...(names ?? []).map((name) => [name, `The virtual host ${name}`])]} />
     ${file && html`<p><strong>${file.name}</strong>, ${bytes(file.size)}: ${SECTIONS.filter((section) => file.value[section]?.length).map((section) => `${count(file.value[section].length)} ${section.replaceAll("_", " ")}`).join(", ") || "nothing that can be imported"}</p>`}
     <div class="row">
       <button type="button" class="button primary" disabled=${!file || isBusy} onClick=${() => send(true)}>${isBusy ? html`<span class="spinner"></span>` : null}Check: change nothing</button>

@@ -2,9 +2,11 @@
 
 import { html } from "../app/html.js";
 import { address } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { exchangeName, rate } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
+import { firstVhost, listPath } from "../app/vhost_paths.js";
 import { openDeclareExchange } from "../actions/exchange_actions.js";
 import { Icon } from "../parts/icon.js";
 import { ListView } from "../parts/list_view.js";
@@ -16,13 +18,13 @@ const FIELDS = {
 };
 
 export default function Exchanges({ query }) {
-  const exchanges = usePolled("exchanges");
+  const { vhost, names: hosts } = useVhost();
+  const exchanges = usePolled(listPath("exchanges", vhost));
   const overview = usePolled("overview?columns=exchange_types", 0);
-  const vhosts = usePolled("vhosts?columns=name", 0);
   const types = (overview.value?.exchange_types ?? [{ name: "topic" }, { name: "direct" }, { name: "fanout" }, { name: "headers" }]).map(({ name }) => name);
   return html`<${ListView} title="Exchanges" noun="exchange" answer=${exchanges} query=${query} fields=${FIELDS} words=${(row) => [exchangeName(row.name), row.vhost]}
     placeholder="Name, or type:topic in>0"
-    actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareExchange((vhosts.value ?? []).map(({ name }) => name), types)}><${Icon} name="plus" small />New exchange</button>`}
+    actions=${html`<button type="button" class="button primary" disabled=${!hosts} onClick=${() => openDeclareExchange(hosts, firstVhost(vhost, hosts), types)}><${Icon} name="plus" small />New exchange</button>`}
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("exchanges", [row.vhost, row.name || "amq.default"])}>${exchangeName(row.name)}</a>` },

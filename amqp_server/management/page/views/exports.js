@@ -1,12 +1,14 @@
 // Exports of logs to Parquet, Delta or Iceberg: what was exported, how far it is behind, and the command for more.
 
-import { html, useMemo, useState } from "../app/html.js";
+import { html, useEffect, useMemo, useState } from "../app/html.js";
 import { address } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { commandLine } from "../app/command_lines.js";
 import { ago, count, duration, moment, plural, shortCount } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { mayAs, useSession } from "../app/session.js";
+import { firstVhost, listPath } from "../app/vhost_paths.js";
 import { CommandLines } from "../parts/copying.js";
 import { Facts } from "../parts/facts.js";
 import { Check, Select, TextField } from "../parts/fields.js";
@@ -24,14 +26,15 @@ const OUTCOMES = {
 
 export default function Exports() {
   const session = useSession();
-  const known = usePolled(mayAs(session, "monitoring") ? "exports" : null);
+  const { vhost } = useVhost();
+  const known = usePolled(mayAs(session, "monitoring") ? listPath("exports", vhost) : null);
   const outputs = known.value?.exports ?? [];
   const readers = known.value?.readers ?? [];
   return html`
     <${PageHead} title="Exports" path=${known.path} lead="Every durable queue is a log on disk, so Spark reads it in batches beside the broker: exactly once into the table, without consuming a message." />
     <${Failure} error=${known.error} what="The list of exports" />
     ${known.isLoading && html`<div class="skeleton" style=${{ height: "120px" }} role="status" aria-label="Loading"></div>`}
-    ${known.value && outputs.length === 0 && html`<section class="panel"><${Empty} icon="exports" title="No exports yet" text="An export that runs beside this data directory appears here: what it wrote, when, and how far each queue is ahead of it." /></section>`}
+    ${known.value && outputs.length === 0 && html`<section class="panel"><${Empty} icon="exports" title=${vhost === "" ? "No exports yet" : `No exports of “${vhost}” yet`} text="An export that runs beside this data directory appears here: what it wrote, when, and how far each queue is ahead of it." /></section>`}
     ${outputs.map((output) => html`<${Output} key=${output.out} output=${output} />`)}
     ${readers.length > 0 && html`<section class="panel" aria-label="Readers"><h2>Read now</h2>
       <p class="soft">Exports and streams of Spark that hold segments, so that retention keeps what they still have to read.</p>
@@ -53,7 +56,7 @@ function Output({ output }) {
       ["Partitions", output.settings.partition_by], ["Messages", output.settings.include === "all" ? null : output.settings.include],
     ]} /><${CommandLines} command=${againLine(output)} request=${null} /></div>
     <${Table} label=${`Queues of ${output.out}`} rows=${output.queues} rowKey=${(row) => `${row.vhost}\n${row.queue}`} columns=${[
-      { key: "queue", title: "Queue", isMain: true, cell: (row) => (row.exists ? html`<a class="name" href=${address("queues", [row.vhost, row.queue])}>${row.queue}</a>` : html`<span class="name">${row.queue}</span> <span class="quiet">deleted</span>`) },
+      { key: "queue", title: "Queue", isMain: true, value: (row) => row.queue, cell: (row) => (row.exists ? html`<a class="name" href=${address("queues", [row.vhost, row.queue])}>${row.queue}</a>` : html`<span class="name">${row.queue}</span> <span class="quiet">deleted</span>`) },
       { key: "vhost", title: "Virtual host", option: 2, cell: (row) => row.vhost },
       { key: "status", title: "Last run", cell: (row) => html`<${Badge} level=${row.error ? "bad" : "good"} title=${row.error}>${row.error ? "failed" : row.status === "nothing_new" ? "nothing new" : row.status}<//>` },
       { key: "end", title: "Exported to", isRight: true, option: 1, cell: (row) => count(row.end) },
@@ -76,11 +79,13 @@ function againLine({ out, settings }) {
 }
 
 function Compose() {
-  const queues = useQueues();
-  const [values, setValues] = useState({ queue: "", vhost: "/", format: "parquet", to: "/data/lake/orders", verify: true });
+  const { vhost, names: hosts } = useVhost();
+  const first = firstVhost(vhost, hosts ?? ["/"]);
+  const [values, setValues] = useState({ queue: "", vhost: first, format: "parquet", to: "/data/lake/orders", verify: true });
   const set = (name) => (event) => setValues({ ...values, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
-  const vhosts = useMemo(() => [...new Set(["/", ...(queues.value ?? []).map(({ vhost }) => vhost)])], [queues.value]);
-  const names = useMemo(() => (queues.value ?? []).filter(({ durable, vhost }) => durable !== false && vhost === values.vhost).map(({ name }) => name), [queues.value, values.vhost]);
+  useEffect(() => setValues((last) => ({ ...last, vhost: first })), [first]);
+  const queues = useQueues(values.vhost);
+  const names = useMemo(() => (queues.value ?? []).filter(({ durable }) => durable !== false).map(({ name }) => name), [queues.value]);
   const lines = [
     commandLine("amqp-server", "export", "--vhost", values.vhost, "--queue", values.queue || "QUEUE", "--to", values.format, "--out", values.to),
     commandLine("amqp-server", "export", "status", "--out", values.to),
@@ -89,7 +94,7 @@ function Compose() {
   return html`<${Failure} error=${queues.error} what="The list of queues" />
     <div class="grid-2">
       <section class="panel" aria-label="Export"><h2>Put together a command</h2>
-        ${vhosts.length > 1 && html`<${Select} label="Virtual host" value=${values.vhost} onInput=${set("vhost")} options=${vhosts} />`}
+        ${hosts?.length > 1 && html`<${Select} label="Virtual host" value=${values.vhost} onInput=${set("vhost")} options=${hosts} />`}
         <${QueueField} label="Queue" names=${names} value=${values.queue} onInput=${set("queue")} />
         <${Select} label="Into" value=${values.format} onInput=${set("format")} options=${FORMATS} />
         <${TextField} label="Destination" isMono value=${values.to} onInput=${set("to")} help="A directory, or s3://bucket/prefix" />

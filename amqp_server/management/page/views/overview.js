@@ -3,6 +3,7 @@
 import { html, useMemo } from "../app/html.js";
 import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { alarmNames } from "../app/alarms.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { bytes, change, count, duration, plural, rate, shortCount } from "../app/format.js";
 import { growthBrief, growthOf } from "../app/growth.js";
 import { hiddenQueues, nothingToDo } from "../app/hidden_queues.js";
@@ -10,8 +11,10 @@ import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
-import { beganSeconds, gaugePoints, RANGES, rangeParameters, ratePoints, since } from "../app/samples.js";
+import { beganSeconds, gaugeLine, gaugePoints, RANGES, rangeParameters, rateLine, since } from "../app/samples.js";
 import { mayAs, useSession } from "../app/session.js";
+import { useTotals } from "../app/totals.js";
+import { listPath } from "../app/vhost_paths.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { Chart } from "../parts/chart.js";
 import { Facts, Meter } from "../parts/facts.js";
@@ -25,56 +28,71 @@ const PAST_EVERY_MS = 20_000;
 
 export default function Overview({ query }) {
   const session = useSession();
-  const [range, setRange] = useRange(query);
+  const { vhost } = useVhost();
+  const [chosenRange, setRange] = useRange(query);
+  // Of one virtual host, an hour is kept.
+  const ranges = RANGES.filter(({ age }) => vhost === "" || age <= 3600);
+  const range = ranges.some(({ key }) => key === chosenRange) ? chosenRange : ranges[ranges.length - 1].key;
   const overview = usePolled(`overview?${new URLSearchParams(rangeParameters(range))}`);
   const nodes = usePolled(mayAs(session, "monitoring") ? "nodes" : null);
   const health = usePolled("health/checks/alarms", 10000);
   const alarms = alarmNames(health) ?? [];
+  const figures = useFigures(vhost, range, session);
+  const counted = useTotals(vhost, overview.value?.object_totals) ?? {};
   const data = overview.value;
   const node = nodes.value?.[0];
 
-  if (!data) {
-    return html`<${PageHead} title="Overview" /><${Failure} error=${overview.error} what="The overview" />
-      ${!overview.error && html`<div class="tiles">${[1, 2, 3, 4, 5].map((number) => html`<div class="tile" key=${number}><div class="skeleton" style=${{ height: "58px" }}></div></div>`)}</div>`}`;
+  if (!data || (vhost !== "" && !figures.value)) {
+    return html`<${PageHead} title="Overview" /><${Failure} error=${overview.error ?? figures.error} what="The overview" />
+      ${!(overview.error ?? figures.error) && html`<div class="tiles">${[1, 2, 3, 4, 5].map((number) => html`<div class="tile" key=${number}><div class="skeleton" style=${{ height: "58px" }}></div></div>`)}</div>`}`;
   }
-  const stats = data.message_stats ?? {};
-  const totals = data.queue_totals ?? {};
+  const { stats, totals } = vhost === "" ? { stats: data.message_stats ?? {}, totals: data.queue_totals ?? {} } : { stats: figures.value.message_stats ?? {}, totals: figures.value };
   const objects = data.object_totals ?? {};
   const began = beganSeconds(node, totals.messages_ready_details);
   const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
   return html`
-    <${PageHead} title="Overview" path=${overview.path}
+    <${PageHead} title="Overview" path=${vhost === "" ? overview.path : figures.path}
       lead=${[`${data.product_name ?? "amqp-server"} ${data.product_version ?? data.rabbitmq_version}`, node && `up ${duration(node.uptime / 1000)}`, data.node].filter(Boolean).join(" · ")}
-      actions=${html`<${Segmented} label="Time range" options=${RANGES.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
-    <${Failure} error=${overview.error} what="The overview" />
+      actions=${html`<${Segmented} label="Time range" options=${ranges.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
+    <${Failure} error=${overview.error ?? figures.error} what="The overview" />
     ${alarms.length > 0 && html`<${Blocked} alarms=${alarms} node=${node} />`}
     <div class="tiles">
       <${Tile} label="Messages ready" href="#/queues" value=${shortCount(totals.messages_ready ?? 0)} detail=${`${change(totals.messages_details?.rate ?? 0)} · ${count(totals.messages_unacknowledged ?? 0)} unacked`} />
       <${Tile} label="Published" value=${rate(rateOf("publish"))} detail=${`${rate(rateOf("confirm"))} confirmed`} />
       <${Tile} label="Delivered" value=${rate(rateOf("deliver_get"))} detail=${`${rate(rateOf("redeliver"))} again`} />
       <${Tile} label="Acknowledged" value=${rate(rateOf("ack"))} detail=${unroutable(rateOf)} />
-      <${Tile} label="Connections" href="#/connections" value=${count(objects.connections)} detail=${plural(objects.channels ?? 0, "channel")} />
-      <${Tile} label="Queues" href="#/queues" value=${count(objects.queues)} detail=${plural(objects.consumers ?? 0, "consumer")} />
+      <${Tile} label="Connections" href="#/connections" value=${count(counted.connections)} detail=${plural(counted.channels ?? 0, "channel")} />
+      <${Tile} label="Queues" href="#/queues" value=${count(counted.queues)} detail=${vhost === "" ? plural(objects.consumers ?? 0, "consumer") : plural(counted.exchanges ?? 0, "exchange")} />
     </div>
     <div class="main-aside">
       <div class="stack loose">
         <${Chart} title="Messages per second" series=${since([
-          { label: "Published", color: 1, points: ratePoints(stats.publish_details) },
-          { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
-          { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
-          ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: ratePoints(stats.redeliver_details) }] : []),
+          { label: "Published", color: 1, points: rateLine(stats.publish_details) },
+          { label: "Delivered", color: 2, points: rateLine(stats.deliver_get_details) },
+          { label: "Acknowledged", color: 3, points: rateLine(stats.ack_details) },
+          ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: rateLine(stats.redeliver_details) }] : []),
         ], began)} />
-        <${Chart} title="Messages in all queues" format=${shortCount} isStacked series=${since([
-          { label: "Unacked", color: 3, points: gaugePoints(totals.messages_unacknowledged_details) },
-          { label: "Ready", color: 1, points: gaugePoints(totals.messages_ready_details) },
+        <${Chart} title=${vhost === "" ? "Messages in all queues" : `Messages in queues of ${vhost}`} format=${shortCount} isStacked series=${since([
+          { label: "Unacked", color: 3, points: gaugeLine(totals.messages_unacknowledged_details) },
+          { label: "Ready", color: 1, points: gaugeLine(totals.messages_ready_details) },
         ], began)} />
       </div>
       <div class="stack loose">
-        <${Attention} alarms=${alarms} total=${objects.queues} />
-        ${node && html`<${Node} node=${node} />`}
-        <${Listeners} overview=${data} />
+        <${Attention} alarms=${alarms} total=${vhost === "" ? objects.queues : undefined} vhost=${vhost} />
+        ${node && html`<${Node} node=${node} isOfAll=${vhost !== ""} />`}
+        <${Listeners} overview=${data} isOfAll=${vhost !== ""} />
       </div>
     </div>`;
+}
+
+/** Figures of the chosen virtual host with their past values; nothing when all are shown. */
+function useFigures(vhost, range, session) {
+  // Only an administrator may ask for one; it is a row of the list for others.
+  const isAdministrator = mayAs(session);
+  const path = isAdministrator ? apiPath("vhosts", vhost) : "vhosts";
+  const answer = usePolled(vhost === "" ? null : apiQuery(path, rangeParameters(range)));
+  const value = isAdministrator ? answer.value : answer.value?.find(({ name }) => name === vhost);
+  return { ...answer, value };
 }
 
 function Tile({ label, value, detail, href }) {
@@ -99,9 +117,9 @@ function Blocked({ alarms, node }) {
   <//>`;
 }
 
-function Attention({ alarms, total }) {
+function Attention({ alarms, total, vhost }) {
   // Asked for after the numbers above are there: the list of 10,000 queues takes its time.
-  const queues = useQueues();
+  const queues = useQueues(vhost);
   const found = useMemo(() => (queues.value ?? [])
     .map((queue) => ({ queue, why: whyItGrows(queue, alarms) }))
     .filter(({ why }) => why.level in LEVELS)
@@ -131,10 +149,10 @@ function AttentionRow({ queue, why }) {
   </a>`;
 }
 
-function Node({ node }) {
+function Node({ node, isOfAll }) {
   const run = node.run_queue;
   return html`<section class="panel" aria-label="Node">
-    <div class="panel-head"><h2>Node</h2><span class="quiet small">${node.name}</span></div>
+    <div class="panel-head"><h2>Node</h2><span class="quiet small">${isOfAll ? "of all virtual hosts" : node.name}</span></div>
     <${Meter} label="Memory" used=${node.mem_used} total=${node.mem_limit} format=${bytes} level=${node.mem_alarm ? "bad" : null} />
     <${Meter} label="Open files" used=${node.fd_used} total=${node.fd_total} format=${count} />
     <${Facts} rows=${[
@@ -145,12 +163,12 @@ function Node({ node }) {
   </section>`;
 }
 
-function Listeners({ overview }) {
+function Listeners({ overview, isOfAll }) {
   if (!overview.listeners?.length) return null;
   const churn = overview.churn_rates ?? {};
   const churnRate = (name) => churn[`${name}_details`]?.rate ?? 0;
   return html`<section class="panel" aria-label="Listeners">
-    <div class="panel-head"><h2>Listeners and churn</h2></div>
+    <div class="panel-head"><h2>Listeners and churn</h2>${isOfAll && html`<span class="quiet small">of all virtual hosts</span>`}</div>
     <${Facts} rows=${[
       ...overview.listeners.filter(({ protocol }) => protocol !== "clustering").map(({ protocol, ip_address: host, port }) => [protocol, html`<code>${host}:${port}</code>`]),
       ["Connections", `${rate(churnRate("connection_created"))} opened, ${rate(churnRate("connection_closed"))} closed`],

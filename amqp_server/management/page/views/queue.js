@@ -34,10 +34,10 @@ export default function Queue({ names: [vhost, name, tab = ""], query }) {
   const path = apiPath("queues", vhost, name);
   const wanted = range === "10m" || range === "1h" ? range : "1h"; // of one queue, an hour is kept
   const answer = usePolled(apiQuery(path, rangeParameters(wanted)), 5000);
-  const queues = useQueues();
+  const queues = useQueues(vhost);
   const health = usePolled("health/checks/alarms", 10000);
   const queue = answer.value;
-  const crumbs = [{ text: "Queues", href: "#/queues" }, { text: vhostCrumb(vhost), href: address("queues", [], { filter: `vhost:"${vhost}"` }) }];
+  const crumbs = [{ text: "Queues", href: "#/queues" }, { text: vhostCrumb(vhost), href: address("queues", [], { vhost }) }];
   if (!queue) {
     return html`<${PageHead} title=${name} crumbs=${crumbs} />
       <${Failure} error=${answer.error} what="The queue" />

@@ -65,10 +65,10 @@ export function QueueMessages({ queue, queues, query }) {
         { key: "offset", title: "Offset", cell: (row) => html`<button type="button" class="button plain small num" onClick=${() => setChosen(row.offset)}>${count(row.offset)}</button>` },
         { key: "time", title: "Time", option: 1, cell: (row) => html`<span class="num soft" title=${moment(row.timestamp, true)}>${row.timestamp ? timeOf(row.timestamp) : "in memory"}</span>` },
         { key: "state", title: "State", option: 1, cell: (row) => html`<${Badge} level=${LEVELS[row.state]}>${row.state}<//>` },
-        { key: "key", title: "Exchange and key", option: 2, isBrief: true, cell: (row) => html`<span class="soft">${exchangeName(row.exchange)}</span> <code>${row.routing_key}</code>` },
-        { key: "headers", title: "Headers", option: 3, isBrief: true, cell: (row) => html`<span class="small soft">${headersPreview(row)}</span>` },
+        { key: "key", title: "Exchange and key", option: 2, isBrief: true, text: (row) => `${exchangeName(row.exchange)} ${row.routing_key}`, cell: (row) => html`<span class="soft">${exchangeName(row.exchange)}</span> <code>${row.routing_key}</code>` },
+        { key: "headers", title: "Headers", option: 3, isBrief: true, text: headersPreview, cell: (row) => html`<span class="small soft">${headersPreview(row)}</span>` },
         { key: "bytes", title: "Size", isRight: true, option: 2, cell: (row) => bytes(row.body_bytes) },
-        { key: "body", title: "Body", cell: (row) => html`<code>${bodyPreview(row)}</code>` },
+        { key: "body", title: "Body", text: bodyPreview, cell: (row) => html`<code>${bodyPreview(row)}</code>` },
       ]}
       empty=${isTail ? { title: "Waiting for new messages", text: "Each new message appears here within a second. Nothing is taken from the queue.", icon: "stream" }
         : { title: "No messages here", text: wanted.search || wanted.header || wanted.state ? "Nothing in this part of the log matches." : "The log has no messages from this place on.", icon: "search" }} />

@@ -2,6 +2,7 @@
 
 import { html, useMemo, useState } from "../app/html.js";
 import { bytes, change, count, duration, percent, plural, rate, shortCount } from "../app/format.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { depthsOf } from "../app/depth_history.js";
 import { hiddenQueues, noQueues } from "../app/hidden_queues.js";
 import { replaceQuery, useTypedFilter } from "../app/location.js";
@@ -11,6 +12,7 @@ import { useQueues } from "../app/queue_list.js";
 import { queueNumbers, statRate } from "../app/queue_numbers.js";
 import { rowFilter } from "../app/row_filter.js";
 import { sorted } from "../app/sorting.js";
+import { firstVhost } from "../app/vhost_paths.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { openBulk, openDeclareQueue, queueAddress } from "../actions/queue_actions.js";
 import { openBulkMove } from "../actions/transfer_actions.js";
@@ -62,10 +64,10 @@ const ALL_COLUMNS = [
 ];
 
 export default function Queues({ query }) {
-  const queues = useQueues();
-  const vhosts = usePolled("vhosts?columns=name", 0);
+  const { vhost, names: hosts } = useVhost();
+  const queues = useQueues(vhost);
   // An empty list says whether there are queues that the user may not see.
-  const overview = usePolled(queues.value?.length === 0 ? "overview?columns=object_totals" : null);
+  const overview = usePolled(vhost === "" && queues.value?.length === 0 ? "overview?columns=object_totals" : null);
   const [filter, onFilter] = useTypedFilter(query);
   const [selection, setSelection] = useState(new Set());
   const [hidden, setHidden] = usePreference("queues.hidden", ALL_COLUMNS.filter(({ isHidden }) => isHidden).map(({ key }) => key));
@@ -91,7 +93,7 @@ export default function Queues({ query }) {
   return html`
     <${PageHead} title="Queues" path=${queues.path}
       lead=${queues.value && (filter ? `${count(shown.length)} of ${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting` : `${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting`)}
-      actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
+      actions=${html`<button type="button" class="button primary" disabled=${!hosts} onClick=${() => openDeclareQueue(hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />New queue</button>`} />
     <${Failure} error=${queues.error} what="The list" />
     <div class="toolbar">
       <${ListFilter} label="Filter queues" value=${filter} onInput=${onFilter} placeholder="Name, or ready>1000 consumers:0 type:stream" />
@@ -106,7 +108,8 @@ export default function Queues({ query }) {
       onOrder=${({ key, isDescending }) => replaceQuery({ sort: key, down: isDescending ? "1" : "" })}
       selection=${selection} onSelect=${setSelection}
       empty=${filter ? { title: "No queue matches", text: "The filter looks at all queues.", icon: "search", action: html`<button type="button" class="button" onClick=${() => onFilter("")}>Clear the filter</button>` }
-        : noQueues(hiddenQueues(overview.value?.object_totals?.queues, 0))} />
+        : vhost !== "" ? { title: `No queues in “${vhost}”`, text: "A queue appears here as soon as a client declares it. You can also make one now.", icon: "queue" }
+          : noQueues(hiddenQueues(overview.value?.object_totals?.queues, 0))} />
     ${chosen.length > 0 && html`<div class="selection-bar" role="region" aria-label="Selected queues">
       <strong>${plural(chosen.length, "queue")}</strong><span class="soft">${plural(chosen.reduce((sum, queue) => sum + (queue.messages ?? 0), 0), "message")}</span>
       <span class="grow"></span>
@@ -158,9 +161,9 @@ function featuresOf(queue) {
 function Growth({ queue }) {
   const { growth } = queueNumbers(queue);
   const depths = depthsOf(queue);
-  const isFlat = depths.every((depth) => depth === depths[0]);
+  const isFlat = depths.every(([, depth]) => depth === null || depth === depths[0][1]);
   if (isFlat && Math.abs(growth) < 0.005) return html`<span class="zero">–</span>`;
-  return html`<span class="growth">${depths.length > 2 && !isFlat && html`<${Sparkline} values=${depths} label="" />`}<span class=${growth > 0 ? "grows" : "soft"}>${change(growth)}</span></span>`;
+  return html`<span class="growth">${depths.length > 2 && !isFlat && html`<${Sparkline} points=${depths} label="" />`}<span class=${growth > 0 ? "grows" : "soft"}>${change(growth)}</span></span>`;
 }
 
 function number(value) {

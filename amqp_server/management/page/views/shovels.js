@@ -2,10 +2,12 @@
 
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { commandLine } from "../app/command_lines.js";
 import { shortCount } from "../app/format.js";
 import { announceChange, usePolled } from "../app/polling.js";
 import { mayAs, useSession } from "../app/session.js";
+import { firstVhost, listPath } from "../app/vhost_paths.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Select, TextField } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
@@ -19,24 +21,24 @@ const ENDS = [["never", "never: it goes on"], ["queue-length", "when what is the
 
 export default function Shovels({ query }) {
   const session = useSession();
-  const shovels = usePolled(mayAs(session, "monitoring", "policymaker") ? "shovels" : null);
-  const parameters = usePolled(mayAs(session, "policymaker") ? "parameters/shovel" : null);
-  const vhosts = usePolled("vhosts?columns=name", 0);
+  const { vhost, names: hosts } = useVhost();
+  const shovels = usePolled(mayAs(session, "monitoring", "policymaker") ? listPath("shovels", vhost) : null);
+  const parameters = usePolled(mayAs(session, "policymaker") ? listPath("parameters/shovel", vhost) : null);
   const mayChange = mayAs(session, "policymaker");
   const rows = merged(shovels.value ?? [], parameters.value ?? []);
   return html`<${ListView} title="Shovels" noun="shovel" answer=${shovels} rows=${rows} query=${query} fields=${FIELDS}
     words=${(row) => [row.name, row.vhost, placeOf(row, "src"), placeOf(row, "dest")]} placeholder="Name, place, or state:terminated"
-    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openCreate((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New shovel</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!hosts} onClick=${() => openCreate(hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />New shovel</button>`}
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span>` },
-      { key: "vhost", title: "Virtual host", option: 2, value: (row) => row.vhost, cell: (row) => row.vhost },
-      { key: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${Badge} level=${LEVELS[row.state] ?? ""} title=${row.reason}>${row.state}<//>` },
-      { key: "from", title: "From", isBrief: true, option: 1, value: (row) => placeOf(row, "src"), cell: (row) => html`<${Place} row=${row} side="src" />` },
-      { key: "to", title: "To", isBrief: true, option: 1, value: (row) => placeOf(row, "dest"), cell: (row) => html`<${Place} row=${row} side="dest" />` },
-      { key: "forwarded", title: "Moved", isRight: true, option: 1, value: (row) => row.forwarded ?? -1, cell: (row) => (row.forwarded === undefined ? html`<span class="zero">–</span>` : shortCount(row.forwarded)) },
-      { key: "since", title: "Since", option: 2, isRight: true, value: (row) => row.timestamp, cell: (row) => html`<span class="soft num">${row.timestamp ?? "–"}</span>` },
-      { key: "actions", title: "", isRight: true, cell: (row) => (mayChange ? html`
+      { key: "vhost", width: 116, title: "Virtual host", option: 2, value: (row) => row.vhost, cell: (row) => row.vhost },
+      { key: "state", width: 116, title: "State", value: (row) => row.state, cell: (row) => html`<${Badge} level=${LEVELS[row.state] ?? ""} title=${row.reason}>${row.state}<//>` },
+      { key: "from", width: 190, title: "From", isBrief: true, option: 1, value: (row) => placeOf(row, "src"), cell: (row) => html`<${Place} row=${row} side="src" />` },
+      { key: "to", width: 190, title: "To", isBrief: true, option: 1, value: (row) => placeOf(row, "dest"), cell: (row) => html`<${Place} row=${row} side="dest" />` },
+      { key: "forwarded", width: 84, title: "Moved", isRight: true, option: 2, value: (row) => row.forwarded ?? -1, cell: (row) => (row.forwarded === undefined ? html`<span class="zero">–</span>` : shortCount(row.forwarded)) },
+      { key: "since", width: 166, title: "Since", option: 3, isRight: true, value: (row) => row.timestamp, cell: (row) => html`<span class="soft num">${row.timestamp ?? "–"}</span>` },
+      { key: "actions", width: 152, title: "", isRight: true, cell: (row) => (mayChange ? html`
         <button type="button" class="button plain small" onClick=${() => openRestart(row)}>Restart</button>
         <button type="button" class="button plain small" onClick=${() => openDelete(row)}>Delete</button>` : null) },
     ]}
@@ -67,8 +69,8 @@ function Place({ row, side }) {
   return html`<strong>${name ?? html`<span class="quiet">(its key)</span>`}</strong> <span class="soft small">${row[`${side}_uri`] ?? ""}</span>`;
 }
 
-function openCreate(vhosts) {
-  const initial = { vhost: vhosts[0] ?? "/", name: "", srcUri: "amqp://", srcKind: "queue", src: "", srcKey: "#", destUri: "amqp://", destKind: "queue", dest: "", destKey: "", ack: "on-confirm", end: "never", prefetch: "1000" };
+function openCreate(vhosts, vhost) {
+  const initial = { vhost, name: "", srcUri: "amqp://", srcKind: "queue", src: "", srcKey: "#", destUri: "amqp://", destKind: "queue", dest: "", destKey: "", ack: "on-confirm", end: "never", prefetch: "1000" };
   openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title="New shovel" confirm="Create shovel" initial=${initial}
     fields=${(values, set) => html`
       <div class="fields">

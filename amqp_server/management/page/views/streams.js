@@ -2,6 +2,7 @@
 
 import { html, useEffect, useMemo, useState } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
+import { useVhost } from "../app/chosen_vhost.js";
 import { bytes, count, duration, plural, rate, shortCount } from "../app/format.js";
 import { commandLine } from "../app/command_lines.js";
 import { useQueues } from "../app/queue_list.js";
@@ -17,7 +18,8 @@ const GROUPS_EVERY_MS = 5000;
 const STREAMS_MAX = 200;
 
 export default function Streams() {
-  const queues = useQueues();
+  const { vhost } = useVhost();
+  const queues = useQueues(vhost);
   const streams = useMemo(() => (queues.value ?? []).filter(({ type }) => type === "stream"), [queues.value]);
   const groups = useGroups(streams);
   return html`
@@ -25,7 +27,7 @@ export default function Streams() {
     <${Failure} error=${queues.error} what="The list" />
     <section class="panel flush" aria-label="Streams"><div class="panel-head"><h2>Streams</h2><span class="quiet small">${plural(streams.length, "stream")}</span></div>
       <${Table} label="Streams" rows=${streams} isLoading=${queues.isLoading} rowKey=${(row) => `${row.vhost}\n${row.name}`} columns=${[
-        { key: "name", title: "Name", isMain: true, cell: (row) => html`<a class="name" href=${address("queues", [row.vhost, row.name])}>${row.name}</a>` },
+        { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("queues", [row.vhost, row.name])}>${row.name}</a>` },
         { key: "vhost", title: "Virtual host", option: 1, cell: (row) => row.vhost },
         { key: "messages", title: "Messages", isRight: true, cell: (row) => shortCount(row.messages) },
         { key: "in", title: "In", isRight: true, cell: (row) => rate(statRate(row, "publish")) },
@@ -92,7 +94,7 @@ function openSeek(group) {
 export function GroupsTable({ rows, isLoading }) {
   const list = groupRows(rows);
   return html`<${Table} label="Consumer groups" rows=${list} isLoading=${isLoading} rowKey=${(row) => `${row.vhost}\n${row.queue}\n${row.group}`} columns=${[
-    { key: "group", title: "Group", isMain: true, cell: (row) => html`<span class="name">${row.group}</span>` },
+    { key: "group", title: "Group", isMain: true, value: (row) => row.group, cell: (row) => html`<span class="name">${row.group}</span>` },
     { key: "queue", title: "Stream", option: 1, cell: (row) => html`<a href=${address("queues", [row.vhost, row.queue])}>${row.queue}</a>` },
     { key: "lag", title: "Lag", isRight: true, cell: (row) => html`<${Badge} level=${row.lag > 10000 ? "bad" : row.lag > 0 ? "warn" : "good"}>${shortCount(row.lag)}<//>` },
     { key: "lag_bytes", title: "In bytes", isRight: true, option: 2, cell: (row) => bytes(row.lag_bytes) },

@@ -20,10 +20,10 @@ export default function Users({ query }) {
     rowKey=${(row) => row.name}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("users", [row.name])}>${row.name}</a>` },
-      { key: "tags", title: "Tags", value: (row) => tagsOf(row).join(" "), cell: (row) => html`<span class="row tight">${tagsOf(row).map((tag) => html`<${Badge} key=${tag} level=${tag === "administrator" ? "info" : ""}>${tag}<//>`)}${tagsOf(row).length === 0 && html`<span class="zero">–</span>`}</span>` },
-      { key: "vhosts", title: "Virtual hosts", cell: (row) => hosts(hostsOf(row), permissions.value) },
-      { key: "password", title: "Password", option: 1, cell: (row) => (row.password_hash ? html`<span class="soft">set</span>` : html`<${Badge} level="warn">none<//>`) },
-      { key: "limits", title: "Limits", option: 2, cell: (row) => (Object.keys(row.limits ?? {}).length ? html`<code>${JSON.stringify(row.limits)}</code>` : html`<span class="zero">–</span>`) },
+      { key: "tags", width: 200, title: "Tags", value: (row) => tagsOf(row).join(" "), cell: (row) => html`<span class="row tight">${tagsOf(row).map((tag) => html`<${Badge} key=${tag} level=${tag === "administrator" ? "info" : ""}>${tag}<//>`)}${tagsOf(row).length === 0 && html`<span class="zero">–</span>`}</span>` },
+      { key: "vhosts", width: 180, title: "Virtual hosts", cell: (row) => hosts(hostsOf(row), permissions.value) },
+      { key: "password", width: 96, title: "Password", option: 1, cell: (row) => (row.password_hash ? html`<span class="soft">set</span>` : html`<${Badge} level="warn">none<//>`) },
+      { key: "limits", width: 180, title: "Limits", option: 2, cell: (row) => (Object.keys(row.limits ?? {}).length ? html`<code>${JSON.stringify(row.limits)}</code>` : html`<span class="zero">–</span>`) },
     ]}
     empty=${{ title: "No users", icon: "users" }} />`;
 }

@@ -24,8 +24,8 @@ export default function Vhosts({ query }) {
     actions=${isAdministrator && html`<button type="button" class="button primary" onClick=${openCreate}><${Icon} name="plus" small />New virtual host</button>`}
     rowKey=${(row) => row.name}
     columns=${[
-      { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("queues", [], { filter: `vhost:"${row.name}"` })}>${row.name}</a>` },
-      { key: "description", width: 180, title: "Description", option: 3, cell: (row) => row.description || html`<span class="zero">–</span>` },
+      { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("queues", [], { vhost: row.name })}>${row.name}</a>` },
+      { key: "description", width: 180, title: "Description", option: 3, text: (row) => row.description, cell: (row) => row.description || html`<span class="zero">–</span>` },
       { key: "tags", width: 120, title: "Tags", option: 2, cell: (row) => html`<span class="row tight">${[row.tags ?? []].flat().map((tag) => html`<${Badge} key=${tag}>${tag}<//>`)}</span>` },
       { key: "messages", width: 104, title: "Messages", isRight: true, option: 1, value: (row) => row.messages ?? 0, cell: (row) => shortCount(row.messages ?? 0) },
       { key: "unacked", width: 96, title: "Unacked", isRight: true, option: 1, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => shortCount(row.messages_unacknowledged ?? 0) },
