@@ -41,7 +41,7 @@ export default function Exchange({ names: [vhost, name] }) {
       badges=${html`<${Badge}>${exchange.type}<//>${exchange.internal && html`<${Badge}>internal<//>`}${!exchange.durable && html`<${Badge}>transient<//>`}`}
       actions=${html`
         <button type="button" class="button" disabled=${exchange.internal} onClick=${() => openPublish({ vhost, exchange: isDefault ? "" : name, title: `Publish to “${title}”` })}><${Icon} name="send" small />Publish</button>
-        ${!isDefault && html`<button type="button" class="button" onClick=${() => openBind({ vhost, source: name, destinations: { queue: inVhost(queues), exchange: inVhost(exchanges) } })}><${Icon} name="plus" small />Add binding</button>`}
+        ${!isDefault && html`<button type="button" class="button" disabled=${!queues.value || !exchanges.value} onClick=${() => openBind({ vhost, source: name, destinations: { queue: inVhost(queues), exchange: inVhost(exchanges) } })}><${Icon} name="plus" small />Add binding</button>`}
         ${!isOwn && html`<button type="button" class="button danger" onClick=${() => openDeleteExchange(exchange)}><${Icon} name="trash" small />Delete</button>`}`} />
     <${Failure} error=${answer.error} what="The exchange" />
     ${unbound && html`<${Notice} level="warn"><strong>Nothing is bound to this exchange.</strong> What publishers send to it is dropped, or returned to them when it is mandatory${exchange.arguments?.["alternate-exchange"] ? ", or goes to the alternate exchange" : ""}.<//>`}

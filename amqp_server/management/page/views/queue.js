@@ -54,8 +54,8 @@ export default function Queue({ names: [vhost, name, tab = ""], query }) {
         ${!isStream && html`<button type="button" class="button" onClick=${() => openGetMessages(queue)}><${Icon} name="inbox" small />Get</button>`}
         <${Menu} label="More actions" className="button" button=${html`More <${Icon} name="more" small />`}>
           <button type="button" onClick=${() => setPaused(queue, !isPaused)}><${Icon} name=${isPaused ? "play" : "pause"} small />${isPaused ? "Resume" : "Pause"}</button>
-          <button type="button" onClick=${() => openReplay(queue, others)}><${Icon} name="replay" small />Replay…</button>
-          ${!isStream && html`<button type="button" onClick=${() => openMove(queue, others)}><${Icon} name="move" small />Move messages…</button>
+          <button type="button" disabled=${!queues.value} onClick=${() => openReplay(queue, others)}><${Icon} name="replay" small />Replay…</button>
+          ${!isStream && html`<button type="button" disabled=${!queues.value} onClick=${() => openMove(queue, others)}><${Icon} name="move" small />Move messages…</button>
           <button type="button" onClick=${() => openReturnDeadLetters(queue)}><${Icon} name="inbox" small />Return dead letters…</button>`}
         <//>
         ${!isStream && html`<button type="button" class="button warn" onClick=${() => openPurge(queue)}><${Icon} name="purge" small />Purge</button>`}

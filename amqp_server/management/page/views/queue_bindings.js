@@ -15,7 +15,7 @@ export function QueueBindings({ queue }) {
   const names = (exchanges.value ?? []).filter(({ name, vhost }) => name !== "" && vhost === queue.vhost).map(({ name }) => name);
   return html`
     <div class="toolbar"><p class="soft grow">Messages come from these exchanges, when their routing key matches.</p>
-      <button type="button" class="button" onClick=${() => openBind({ vhost: queue.vhost, destination: queue.name, sources: names })}><${Icon} name="plus" small />Bind to an exchange</button></div>
+      <button type="button" class="button" disabled=${!exchanges.value} onClick=${() => openBind({ vhost: queue.vhost, destination: queue.name, sources: names })}><${Icon} name="plus" small />Bind to an exchange</button></div>
     <${Failure} error=${bindings.error} what="The list of bindings" />
     <${Table} label="Bindings" rows=${bindings.value ?? []} isLoading=${bindings.isLoading} rowKey=${(row) => `${row.source}\n${row.properties_key}`}
       columns=${[

@@ -191,7 +191,7 @@ function MessageSheet({ message, path, queue, queues, onClose, onMove }) {
     ${death && html`<div class="notice warn"><${Icon} name="warn" /><div class="grow">A dead letter of <strong>${death.queue}</strong>${death.reason ? ` (${death.reason})` : ""}.</div></div>`}
     <div class="row">
       <button type="button" class="button" onClick=${republish}><${Icon} name="send" small />Publish a copy</button>
-      <button type="button" class="button" onClick=${() => openReplay(queue, queues, { start: String(message.offset), until: String(message.offset + 1), all: message.state !== "settled", dryRun: false, to: death?.queue ?? "" })}>
+      <button type="button" class="button" disabled=${queues.length === 0} onClick=${() => openReplay(queue, queues, { start: String(message.offset), until: String(message.offset + 1), all: message.state !== "settled", dryRun: false, to: death?.queue ?? "" })}>
         <${Icon} name="replay" small />Replay</button>
       ${death && message.state === "ready" && html`<button type="button" class="button" onClick=${() => openReturnDeadLetters(queue, { start: String(message.offset), until: String(message.offset + 1), dryRun: false })}>
         <${Icon} name="inbox" small />Return to ${death.queue}</button>`}

@@ -21,7 +21,7 @@ export function QueueStorage({ queue, queues }) {
     <div class="grid-2">
       <section class="panel" aria-label="On the disk">
         <div class="panel-head"><h2>On the disk</h2>
-          <button type="button" class="button small" onClick=${() => openReplay(queue, queues)}><${Icon} name="replay" small />Replay…</button></div>
+          <button type="button" class="button small" disabled=${queues.length === 0} onClick=${() => openReplay(queue, queues)}><${Icon} name="replay" small />Replay…</button></div>
         <${Facts} rows=${[
           ["Log", Number.isFinite(queue.log_bytes) ? `${bytes(queue.log_bytes)} in ${plural(queue.segments, "segment")}` : null],
           ["Bodies waiting", Number.isFinite(queue.message_bytes) ? bytes(queue.message_bytes) : null],

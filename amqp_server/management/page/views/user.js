@@ -34,18 +34,18 @@ export default function User({ names: [name] }) {
       actions=${html`<button type="button" class="button" onClick=${() => openUser(user)}><${Icon} name="key" small />Password and tags</button>
         <button type="button" class="button danger" onClick=${() => openDeleteUser(user)}><${Icon} name="trash" small />Delete</button>`} />
     <section class="panel flush" aria-label="Permissions"><div class="panel-head"><h2>Permissions</h2>
-        <button type="button" class="button small" onClick=${() => openPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
+        <button type="button" class="button small" disabled=${!names} onClick=${() => openPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
       <${Table} label="Permissions" rows=${permissions.value ?? []} isLoading=${permissions.isLoading} rowKey=${(row) => row.vhost} columns=${[
         { key: "vhost", title: "Virtual host", isMain: true, value: (row) => row.vhost, cell: (row) => html`<span class="name">${row.vhost}</span>` },
         { key: "configure", title: "Configure", cell: (row) => html`<code>${row.configure || "(nothing)"}</code>` },
         { key: "write", title: "Write", cell: (row) => html`<code>${row.write || "(nothing)"}</code>` },
         { key: "read", title: "Read", cell: (row) => html`<code>${row.read || "(nothing)"}</code>` },
-        { key: "actions", title: "", isRight: true, cell: (row) => html`<button type="button" class="button plain small" onClick=${() => openPermission(name, hosts, row.vhost, row)}>Change</button>
+        { key: "actions", title: "", isRight: true, cell: (row) => html`<button type="button" class="button plain small" disabled=${!names} onClick=${() => openPermission(name, hosts, row.vhost, row)}>Change</button>
           <button type="button" class="button plain small" onClick=${() => openClearPermission(name, row.vhost)}>Remove</button>` },
       ]} empty=${{ title: "No access to any virtual host", text: "Add permissions, so that the user can connect.", icon: "key" }} /></section>
     <div class="grid-2">
       <section class="panel flush" aria-label="Topic permissions"><div class="panel-head"><h2>Topic permissions</h2>
-          <button type="button" class="button small" onClick=${() => openTopicPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
+          <button type="button" class="button small" disabled=${!names} onClick=${() => openTopicPermission(name, hosts, firstVhost(vhost, hosts))}><${Icon} name="plus" small />Add</button></div>
         <${Table} label="Topic permissions" rows=${topics.value ?? []} isLoading=${topics.isLoading} rowKey=${(row) => `${row.vhost}\n${row.exchange}`} columns=${[
           { key: "exchange", title: "Exchange", isMain: true, value: (row) => row.exchange, cell: (row) => html`<span class="name">${row.exchange}</span> <span class="quiet">${row.vhost}</span>` },
           { key: "write", title: "Write", cell: (row) => html`<code>${row.write}</code>` },
