@@ -80,13 +80,17 @@ def numbers(client: AmqpClient, queue: str = "q") -> list[int]:
 
 
 def test_a_queue_continues_by_itself_when_the_disk_has_room_again(
-    disk: FullDisk, server: ThreadedServer, client: AmqpClient
+    disk: FullDisk,
+    server: ThreadedServer,
+    client: AmqpClient,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     publish_confirmed(client, "q", range(10))
     disk.full = "/logs/"
     client.publish(b"10", "q")
     refused(client)
-    assert queue_of(server).store.is_failed
+    # It is tried again soon, and works until the next write: its state says nothing here.
+    assert "journal failed" in caplog.text
     # Messages of the queue are still delivered and acknowledged.
     taken = [client.get("q", no_ack=False) for _ in range(5)]
     assert [message.body for message in taken if message] == [b"0", b"1", b"2", b"3", b"4"]
