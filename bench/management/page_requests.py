@@ -12,6 +12,9 @@ EVERY_SECONDS: Final = 5.0
 HEALTH_SECONDS: Final = 10.0
 """The same for the check of the alarms."""
 
+VHOSTS_SECONDS: Final = 15.0
+"""The same for the names of the virtual hosts."""
+
 SHARE: Final = 10
 """A page waits at least this many times as long as the last answer took."""
 
@@ -53,6 +56,7 @@ def _page_poll(path: str, every_seconds: float = EVERY_SECONDS, kind: str = "pag
 _SHELL: Final = (
     _page_poll("overview?columns=object_totals,cluster_name,product_version,rabbitmq_version,node"),
     _page_poll("health/checks/alarms", HEALTH_SECONDS),
+    _page_poll("vhosts?columns=name", VHOSTS_SECONDS),
 )
 _QUEUES: Final = _page_poll(f"queues?columns={','.join(QUEUE_COLUMNS)}", kind="page's queues")
 
@@ -65,7 +69,7 @@ OVERVIEW_PAGE: Final = (
 )
 """What a page asks that shows the overview."""
 
-QUEUES_PAGE: Final = (*_SHELL, _page_poll("vhosts?columns=name", 0), _QUEUES)
+QUEUES_PAGE: Final = (*_SHELL, _QUEUES)
 """What a page asks that shows the list of queues."""
 
 WHOLE_LIST: Final = Poll("list", "/api/queues", 1.0)

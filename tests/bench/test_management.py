@@ -14,6 +14,7 @@ from bench.management.page_requests import (
     QUEUE_COLUMNS,
     QUEUES_PAGE,
     SHARE,
+    VHOSTS_SECONDS,
 )
 from bench.management.rounds import queue_names
 from bench.management.spread_blocks import SpreadBlocks
@@ -58,16 +59,16 @@ def test_the_pages_ask_what_the_page_asks() -> None:
     polling = _read("app/polling.js")
     assert f"const EVERY_MS = {EVERY_SECONDS * 1000:.0f};" in polling
     assert f"const SHARE = {SHARE};" in polling
-    overview, queues, shell = (
-        _read(f"{name}.js") for name in ("views/overview", "views/queues", "parts/shell")
-    )
+    names = ("views/overview", "views/queues", "parts/shell", "app/chosen_vhost", "app/totals")
+    overview, queues, shell, chosen, totals = (_read(f"{name}.js") for name in names)
     # The paths that stand in the views as they are, and their intervals.
     asked = {poll.path.removeprefix("/api/") for poll in (*OVERVIEW_PAGE, *QUEUES_PAGE)}
-    views = overview + queues + shell
+    views = overview + queues + shell + chosen + totals
     written = set(re.findall(r'usePolled\((?:mayAs\([^)]*\) \? )?"([^"]+)"', views))
     assert written <= asked
     assert {"nodes", "health/checks/alarms", "vhosts?columns=name"} <= written
     assert f'"health/checks/alarms", {HEALTH_SECONDS * 1000:.0f})' in overview
+    assert f"const EVERY_MS = {VHOSTS_SECONDS * 1000:,.0f};".replace(",", "_") in chosen
 
 
 def _read(name: str) -> str:

@@ -383,6 +383,7 @@ IN_NO_ROOM: Final = {
     "appendlog/spark": "only tests that start Spark run it: a Java for each bug takes too long",
     "pyspark_amqplog": "registers the source of Spark, which only Spark's tests run",
     "cli/demo": "shows other rooms at work, with Spark",
+    "cli/doctor": "looks at a machine, and neither at data nor at protocol",
     "cli/submitted": "is run by Spark, in a process of its own",
 }
 """Folders of modules that no room has, with the reason."""
@@ -394,6 +395,7 @@ IN_PROCESS: Final = (
     "audit",
     "broker",
     "change_feed",
+    "cli/doctor",
     "cli/migrate",
     "clock",
     "connections",

@@ -308,7 +308,8 @@ def test_a_port_for_tls_needs_no_plain_port(tmp_path: Path) -> None:
 
 
 def test_without_a_port_there_is_none(server: RunningServer) -> None:
-    assert not any("management" in line for line in server.messages)
+    server.wait_for_message("page: none (--management-port 0)")
+    assert not any("management server" in line for line in server.messages)
 
 
 def test_it_serves_with_few_open_files(start_server: StartServer) -> None:
