@@ -48,12 +48,14 @@ class Look:
         has_passed: Whether it passed.
         output: Of pytest; or why there was no second look.
         is_done: Whether there was one.
+        reason: Why the test failed at first, in a line.
     """
 
     test: str
     has_passed: bool
     output: str
     is_done: bool = True
+    reason: str = ""
 
 
 class SecondLook:
@@ -110,7 +112,8 @@ class SecondLook:
                 write(indent(look.output, "| "))
         for look in self._looks:
             if look.has_passed:
-                write(f"unsteady: {look.test}")
+                # A log that keeps only these lines shall tell what is to be mended.
+                write(f"unsteady: {look.test} - {look.reason}")
             elif look.is_done:
                 write(f"failed twice: {look.test}")
             else:
@@ -150,7 +153,7 @@ class SecondLook:
             return Look(test, has_passed=False, output=reason, is_done=False)
         self._reporter.write_line(f"\nrunning again, alone: {test}")
         has_passed, output = _run_alone(self._config.rootpath, test, seconds)
-        return Look(test, has_passed, output)
+        return Look(test, has_passed, output, reason=reason_of(reports[0]))
 
     def _correct_outcomes(self, unsteady: set[str]) -> None:
         """Move the reports of tests that are unsteady to an outcome of their own, one a test."""
@@ -167,6 +170,13 @@ class SecondLook:
                 stats.pop(outcome, None)
         if moved:
             stats["unsteady"] = list(moved.values())
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Return why a test failed, in a line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = str(report.longrepr if crash is None else crash.message)
+    return message.partition("\n")[0]
 
 
 def _run_alone(root: Path, test: str, seconds_max: float) -> tuple[bool, str]:

@@ -149,8 +149,8 @@ def test_five_kinds_of_tests_have_five_outcomes(tmp_path: Path) -> None:
     assert suite.code == pytest.ExitCode.TESTS_FAILED, suite.output
     assert suite.totals == "3 failed, 1 passed, 2 unsteady"
     assert sorted(suite.lines("unsteady")) == [
-        "crash/test_slow.py::test_hanging_once",
-        "test_unsteady.py::test_unsteady",
+        "crash/test_slow.py::test_hanging_once - the limit of time struck: Timeout (0:00:01)!",
+        "test_unsteady.py::test_unsteady - assert not True",
     ]
     assert sorted(suite.lines("failed twice")) == [
         "test_hanging.py::test_hanging",
