@@ -6,7 +6,7 @@ import pytest
 def differs(*, rabbitmq: str, reason: str, since: int = 3) -> pytest.MarkDecorator:
     """Mark a test of ours that RabbitMQ must fail: if it passes there, the claim is wrong.
 
-    Each is named by a row of docs/protocol.md, section 3.
+    Each is named by a difference in docs/protocol-differences.md.
 
     Args:
         rabbitmq: What RabbitMQ does instead.
@@ -19,7 +19,7 @@ def differs(*, rabbitmq: str, reason: str, since: int = 3) -> pytest.MarkDecorat
 def differs_from_3_10(instead: str) -> pytest.MarkDecorator:
     """Mark a test that RabbitMQ 4.2 passes and 3.10 must fail.
 
-    Each is named by a row at the end of docs/protocol.md, section 3.
+    Each is named by a row of the list of 3.10 in docs/protocol-differences.md.
 
     Args:
         instead: What RabbitMQ 3.10 does.

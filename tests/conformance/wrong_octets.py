@@ -1,7 +1,7 @@
 """Octets that break a rule on an open connection, and the reply to each.
 
-RabbitMQ 3.10 gives the replies in `FATAL` and `SOFT`; the other tables have a row in
-docs/protocol.md, section 3.
+RabbitMQ 3.10 gives the replies in `FATAL` and `SOFT`; the other tables are named in
+docs/protocol-differences.md.
 
 Source: AMQP 0-9-1 specification, sections 1.2 (reply codes), 2.2 and 4.2 (frames, content).
 """

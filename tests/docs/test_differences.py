@@ -1,4 +1,4 @@
-"""The list of differences from RabbitMQ: every row has its tests, and every marked test its row."""
+"""The list of differences from RabbitMQ: all have tests, every marked test is named."""
 
 import ast
 import re
@@ -10,28 +10,32 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFORMANCE = "tests/conformance/"
-SECTION = re.compile(r"^## 3\. Where we differ.*?(?=^## )", re.MULTILINE | re.DOTALL)
-OLDER = "### Where RabbitMQ 3.10 differs from 4.2"
+PAGE = REPOSITORY / "docs" / "protocol-differences.md"
+OLDER = "## Where RabbitMQ 3.10 differs from 4.2"
+AFTER = "## How all this is tested"
 ROW = re.compile(r"^\|(?! what \||---).*\|$", re.MULTILINE)
-COMMENT = re.compile(r"<!-- (.*?) -->")
+ENTRY = re.compile(r"^### .*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+POINT = re.compile(r"^- (\w+): (?=\S)", re.MULTILINE)
+COMMENT = re.compile(r"<!-- (.*?) -->", re.DOTALL)
 MARKS = {"differs", "differs_from_3_10", "ours_only"}
 
 
 @cache
-def section() -> str:
-    match = SECTION.search((REPOSITORY / "docs" / "protocol.md").read_text())
-    assert match is not None, "docs/protocol.md has no section 3"
-    return match[0]
+def parts() -> tuple[str, str]:
+    """Return what the page says about RabbitMQ 4.2, and about what only 3.10 does."""
+    newer, older_and_rest = PAGE.read_text().split(f"\n{OLDER}\n")
+    older, _ = older_and_rest.split(f"\n{AFTER}\n")
+    return newer, older
 
 
-def rows(*, older: bool) -> list[str]:
-    """Return the rows about RabbitMQ 4.2, or those about what only 3.10 does."""
-    newer_part, older_part = section().split(OLDER)
-    return ROW.findall(older_part if older else newer_part)
+def differences(*, older: bool) -> list[str]:
+    """Return the rows of tables, and what does not fit into a row: the sections of level 3."""
+    part = parts()[older]
+    return ROW.findall(part) + ENTRY.findall(part)
 
 
-def named_tests(row: str) -> list[str]:
-    return [name for comment in COMMENT.findall(row) for name in comment.split()]
+def named_tests(difference: str) -> list[str]:
+    return [name for comment in COMMENT.findall(difference) for name in comment.split()]
 
 
 @cache
@@ -81,20 +85,20 @@ def marked_tests(mark: str) -> set[str]:
 
 @pytest.mark.parametrize("older", [False, True], ids=["4.2", "3.10"])
 def test_every_row_names_tests_that_are_there(older: bool) -> None:
-    assert len(rows(older=older)) > 15
-    unnamed = [row for row in rows(older=older) if not named_tests(row)]
+    assert len(differences(older=older)) > 15
+    unnamed = [row for row in differences(older=older) if not named_tests(row)]
     assert not unnamed
-    names = [name for row in rows(older=older) for name in named_tests(row)]
+    names = [name for row in differences(older=older) for name in named_tests(row)]
     assert [name for name in names if marks_of(name) is None] == []
 
 
 def test_a_row_is_a_claim_that_its_tests_check_against_rabbitmq() -> None:
     """Outside of the conformance suite a test sees ours alone, which is all that it can."""
-    for row in rows(older=False):
+    for row in differences(older=False):
         seen = [name for name in named_tests(row) if name.startswith(CONFORMANCE)]
         for name in seen:
             assert (marks_of(name) or set()) & {"differs", "ours_only"}, f"{name}: {row}"
-    for row in rows(older=True):
+    for row in differences(older=True):
         for name in named_tests(row):
             assert marks_of(name) == {"differs_from_3_10"}, f"{name}: {row}"
 
@@ -103,16 +107,27 @@ def test_a_row_is_a_claim_that_its_tests_check_against_rabbitmq() -> None:
     ("mark", "older"), [("differs", False), ("differs_from_3_10", True)], ids=["4.2", "3.10"]
 )
 def test_every_difference_that_a_test_marks_has_one_row(mark: str, older: bool) -> None:
-    named = Counter(name for row in rows(older=older) for name in named_tests(row))
+    named = Counter(name for row in differences(older=older) for name in named_tests(row))
     assert sorted(marked_tests(mark) - named.keys()) == []
     assert [name for name, count in named.items() if count > 1] == []
 
 
-def test_a_row_says_what_rabbitmq_does_and_why_we_do_not() -> None:
-    for row in rows(older=False):
-        cells = [COMMENT.sub("", cell).strip() for cell in row.strip("|").split(" | ")]
-        assert len(cells) == 4, row
-        assert all(cells), row
+def test_a_difference_says_what_rabbitmq_does_and_why_we_do_not() -> None:
+    for difference in differences(older=False):
+        text = COMMENT.sub("", difference)
+        if text.startswith("### "):
+            assert POINT.findall(text) == ["RabbitMQ", "Here", "Why"], difference
+        else:
+            cells = [cell.strip() for cell in text.strip("|").split(" | ")]
+            assert len(cells) == 4, difference
+            assert all(cells), difference
+
+
+def test_every_named_test_is_in_a_row_or_a_section() -> None:
+    """A comment that the tests above do not see would claim without being checked."""
+    for older in (False, True):
+        seen = [name for each in differences(older=older) for name in named_tests(each)]
+        assert sorted(seen) == sorted(named_tests(parts()[older]))
 
 
 def test_a_mark_is_found_by_itself_by_a_name_and_for_a_whole_file(tmp_path: Path) -> None:

@@ -33,12 +33,13 @@ DIFFERENT: Final = {
     "test.server.Permissions.passiveDeclaration": "as in RabbitMQ 4.3, a user without any right "
     "to a queue or exchange does not learn whether it exists (docs/users.md)",
     "test.functional.FrameMax.rejectLargeFramesDuringConnectionNegotiation": "a login may have "
-    "64 KiB, because tokens are long (docs/protocol.md)",
+    "64 KiB, because tokens are long (docs/protocol-differences.md)",
     "test.server.ChannelLimitNegotiation.openingTooManyChannels": _NO_ERLANG,
     "test.server.ChannelLimitNegotiation.channelMaxGreaterThanServerValue": _NO_ERLANG,
     "test.server.LoopbackUsers.loopback": _NO_ERLANG,
     "test.server.XDeathHeaderGrowth.handlingOfXDeathHeadersFromEarlierVersions": "only brokers "
-    "before RabbitMQ 3.5 wrote deaths without a count; they stay as they are (docs/protocol.md)",
+    "before RabbitMQ 3.5 wrote deaths without a count; they stay as they are"
+    " (docs/protocol-differences.md)",
 }
 """Tests that fail on purpose, with the reason."""
 RESULTS: Final = BUILD / "results.txt"
