@@ -1,6 +1,6 @@
 """RabbitMQ's keys that change nothing here, each with the reason.
 
-`cli.rabbitmq_conf.keys` explains the patterns; docs/configuration.md has the same table.
+`cli.rabbitmq_conf.keys` explains the patterns; docs/configuration.md has the same list.
 """
 
 from collections.abc import Mapping
