@@ -95,7 +95,7 @@ class MissingPackageError(ImportError):
         super().__init__(
             f"the package {package} is missing in {sys.executable}, and {purpose} need it: "
             f"pip install {package} there; on workers of Spark install 'amqp-server[spark]' or "
-            "send them a packed environment (docs/spark.md, Packaging)",
+            "send them a packed environment (docs/spark-clusters.md, Packaging)",
             name=package,
         )
 

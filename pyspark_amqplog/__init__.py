@@ -28,7 +28,10 @@ PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 class DefaultSource(DataSource):
-    """Reads logs of durable queues and of programs that embed logs; options: docs/spark.md."""
+    """Reads logs of durable queues and of programs that embed logs.
+
+    docs/spark-reading.md lists the options.
+    """
 
     @classmethod
     def name(cls) -> str:

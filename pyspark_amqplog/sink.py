@@ -4,7 +4,7 @@
 
     rows.writeStream.foreachBatch(parquet_sink("/lake/orders")).option(...).start()
 
-The stream may come from any source. docs/spark.md says what the sinks guarantee.
+The stream may come from any source. docs/spark-sinks.md says what the sinks guarantee.
 """
 
 from __future__ import annotations

@@ -13,5 +13,5 @@ the logs directly, whether the broker runs or not, and never past the durable en
     source      the data source `format("amqplog")`
     running     starts Spark, and gives its workers what they need
 
-docs/spark.md explains how it works and what it guarantees.
+docs/spark-exactly-once.md explains how it works and what it guarantees.
 """

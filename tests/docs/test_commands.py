@@ -11,7 +11,7 @@ from cli.main import command
 from tests.docs.test_readme import PAGES, REPOSITORY
 
 LINE = re.compile(r"^(?:\$ )?(amqp-server(?: .*)?)$", re.MULTILINE)
-BLOCK = re.compile(r"^```(?:bash)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?:bash|console|sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`(amqp-server [^`]+)`")
 
 

@@ -128,7 +128,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_do(
         f"appendlog.errors.MissingPackageError: the package {missing} is missing in "
     )
     assert f"pip install {missing} there" in last
-    assert "send them a packed environment (docs/spark.md, Packaging)" in last
+    assert "send them a packed environment (docs/spark-clusters.md, Packaging)" in last
 
 
 def test_every_module_of_it_is_imported_without_the_servers_packages(tmp_path: Path) -> None:

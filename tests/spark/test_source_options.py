@@ -43,7 +43,7 @@ def test_upper_and_lower_case_are_the_same_in_names_and_words() -> None:
         ({"startingOffset": "1"}, "option startingOffset: .*did you mean startingOffsets?"),
         ({"endingoffset_s": "1"}, "did you mean endingOffsets?"),
         ({"failOnLoss": "1"}, "did you mean failOnDataLoss?"),
-        ({"x": "1"}, "option x: is no option of amqplog; docs/spark.md has all of them"),
+        ({"x": "1"}, "option x: is no option of amqplog; docs/spark-reading.md has all of them"),
         ({"kafka.bootstrap.servers": "h:1"}, "no broker to connect to"),
         ({"provider": "amqplog"}, "option provider: .* CREATE TEMPORARY VIEW"),
         ({"location": "file:/data"}, "option location: .* CREATE TEMPORARY VIEW"),

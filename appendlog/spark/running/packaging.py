@@ -22,7 +22,8 @@ DEPRECATION: Final = (
     "the workers get amqp-server as an archive of its sources, which decodes slowly and which the "
     "next version does not send any more: install 'amqp-server[spark]' on the workers and give "
     "--spark-conf spark.submit.pyFiles= (empty), or send a packed environment with --spark-conf "
-    "spark.archives=env.tar.gz#env and PYSPARK_PYTHON=./env/bin/python (docs/spark.md, Packaging)"
+    "spark.archives=env.tar.gz#env and PYSPARK_PYTHON=./env/bin/python "
+    "(docs/spark-clusters.md, Packaging)"
 )
 """Warning to users whose workers get the archive; it says what to do instead."""
 

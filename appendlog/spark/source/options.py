@@ -171,7 +171,9 @@ def _known(key: str) -> str:
             "write CREATE TEMPORARY VIEW ... USING amqplog OPTIONS (...)",
         )
     near = difflib.get_close_matches(key.lower(), _BY_LOWER, 1, cutoff=0.5)
-    advice = f"did you mean {_BY_LOWER[near[0]]}?" if near else "docs/spark.md has all of them"
+    advice = (
+        f"did you mean {_BY_LOWER[near[0]]}?" if near else "docs/spark-reading.md has all of them"
+    )
     raise OptionError(key, f"is no option of amqplog; {advice}")
 
 

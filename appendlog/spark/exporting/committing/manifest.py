@@ -5,7 +5,7 @@ to itself. So the state of an output is one file to read, however many exports t
 earlier manifests have the parts of the sum. A manifest is canonical JSON (ordered keys, no spaces)
 with a checksum of itself, which detects half a file or a flipped bit.
 
-Format: docs/spark.md, "Layout of an output".
+Format: docs/spark-output.md, "Manifests".
 """
 
 import hashlib
