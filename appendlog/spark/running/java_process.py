@@ -4,6 +4,7 @@ A running JVM ends with this process, because the pipe that it reads from breaks
 it does not read from the pipe yet, and would run for ever.
 """
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ _GATEWAY: Final[Any] = java_gateway
 _CONTEXT: Final[Any] = SparkContext
 _SESSION: Final[Any] = SparkSession
 _SQL: Final[Any] = SQLContext
+_LOST_CALL: Final = "Exception while sending command."
+"""What py4j gives to the root logger, which prints it with a traceback."""
 
 
 @contextmanager
@@ -48,10 +51,13 @@ def killed_if_interrupted() -> Iterator[None]:
 
 
 def expect_lost_java(context: SparkContext) -> None:
-    """Let the server of accumulators print no traceback when the JVM has gone from its connection.
+    """Let nothing print a traceback when the JVM has gone from its connections.
 
-    The next call of the JVM reports that it has died.
+    Neither the server of accumulators does, nor a call that was under way. What follows from the
+    call reports that the JVM has died.
     """
+    # Added once, however many sessions there are.
+    logging.getLogger().addFilter(_is_no_lost_call)
     server: Any = context._accumulatorServer
     print_error = server.handle_error
 
@@ -60,6 +66,11 @@ def expect_lost_java(context: SparkContext) -> None:
             print_error(request, client_address)
 
     server.handle_error = handle_error
+
+
+def _is_no_lost_call(record: logging.LogRecord) -> bool:
+    """Return False for what py4j logs of a lost connection, beside the error that it raises."""
+    return not record.msg.startswith(_LOST_CALL) if isinstance(record.msg, str) else True
 
 
 def is_java_running() -> bool:
