@@ -4,9 +4,11 @@
 #   demo         the whole way, from a publish to rows counted by Spark
 #   lint types test      formatting and rules; mypy --strict; every test, those that failed once more
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
+#   check-docs   every block of code on every page, as a reader would run them, each page on a
+#                machine of its own (as root); five minutes
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
-#                the files of the pages for tests in Go and Java, the test classes of RabbitMQ's
+#                check-docs, the files of the pages for tests in Go and Java, the test classes of RabbitMQ's
 #                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, packages of the workers of a Spark
@@ -79,7 +81,7 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 # The loop is compiled from most of them; `setup.py` looks which.
 LOOP := $(shell find amqp_server appendlog metadata offsets ring -name '*.py')
 
-.PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
+.PHONY: setup demo lint types test conformance check-docs check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-moving long-faults long-management long-compiled \
 	long-pure java tools clients node programs prepare bytecode upgrade test-slices kubernetes wheels \
 	check-wheels
@@ -185,6 +187,9 @@ conformance: setup
 
 # One test at a time: what RabbitMQ does not do is waited for, and some chunks of streams and some
 # timeouts differ when it has more to do.
+check-docs: setup
+	$(BIN)/python -m pytest --numprocesses 2 tests/docs/every_page.py
+
 check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
@@ -202,6 +207,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/deploy/with_linters.py tests/deploy/with_pacemaker.py
 	$(MAKE) check-wheels WHEELS=3.11 SYSTEMS=manylinux_2_28_x86_64
 	$(BIN)/python -m pytest tests/deploy/image_in_podman.py
+	$(MAKE) check-docs
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python $(INSTALL) --group tools

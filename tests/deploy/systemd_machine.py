@@ -125,7 +125,12 @@ class SystemdMachine:
         return Path(f"/proc/{self._init}/root{path}")
 
     def run(
-        self, script: str, *, directory: str = "/", is_online: bool = False
+        self,
+        script: str,
+        *,
+        directory: str = "/",
+        is_online: bool = False,
+        seconds: float = HANG_SECONDS,
     ) -> subprocess.CompletedProcess[str]:
         """Run a script of bash as root, until its first command that fails.
 
@@ -133,6 +138,7 @@ class SystemdMachine:
             script: What to run.
             directory: Where to begin, by its path in the machine.
             is_online: Use the network of the machine that runs the test: to install packages.
+            seconds: After so many it is ended: a guard against hangs.
         """
         network = () if is_online else ("--net",)
         return subprocess.run(
@@ -143,13 +149,20 @@ class SystemdMachine:
             ),
             capture_output=True,
             text=True,
-            timeout=HANG_SECONDS,
+            timeout=seconds,
             check=False,
         )
 
-    def output(self, script: str, *, directory: str = "/", is_online: bool = False) -> str:
+    def output(
+        self,
+        script: str,
+        *,
+        directory: str = "/",
+        is_online: bool = False,
+        seconds: float = HANG_SECONDS,
+    ) -> str:
         """Run a script that must not fail; return what it prints."""
-        done = self.run(script, directory=directory, is_online=is_online)
+        done = self.run(script, directory=directory, is_online=is_online, seconds=seconds)
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 

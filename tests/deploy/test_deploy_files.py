@@ -26,8 +26,8 @@ from cli.exit_codes import (
 )
 from cli.main import command
 from cli.settings import ENVIRONMENT_PREFIX, ServerOption
+from tests.docs.code_blocks import REPOSITORY
 from tests.docs.test_commands import unknown_words
-from tests.docs.test_readme import REPOSITORY
 from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementOptions, ManagementServer
 from tests.servers import NO_MANAGEMENT, RunningServer

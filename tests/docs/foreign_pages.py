@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.docs.test_readme import REPOSITORY
+from tests.docs.code_blocks import REPOSITORY
 from tests.limits import HANG_SECONDS
 
 FILE = re.compile(r"^```(?:js|go|java)\n// (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

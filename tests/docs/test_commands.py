@@ -8,18 +8,18 @@ import click
 import pytest
 
 from cli.main import command
-from tests.docs.test_readme import PAGES, REPOSITORY
+from tests.docs.code_blocks import PAGES, REPOSITORY, code_blocks
 
 LINE = re.compile(r"^(?:\$ )?(amqp-server(?: .*)?)$", re.MULTILINE)
-BLOCK = re.compile(r"^```(?:bash|console|sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`(amqp-server [^`]+)`")
 
 
 def command_lines(page: Path) -> list[str]:
     """Return the command lines of code blocks, without comments, and those quoted in the text."""
-    text = page.read_text()
-    blocks = "\n".join(BLOCK.findall(text))
-    lines = LINE.findall(blocks.replace("\\\n", " ")) + QUOTED.findall(text)
+    blocks = "\n".join(
+        block.text for block in code_blocks(page) if block.language in {"sh", "console"}
+    )
+    lines = LINE.findall(blocks.replace("\\\n", " ")) + QUOTED.findall(page.read_text())
     return [line.partition("   ")[0].partition(" #")[0].partition(" | ")[0] for line in lines]
 
 
@@ -54,7 +54,7 @@ def test_many_commands_are_found_and_wrong_ones_are_told(tmp_path: Path) -> None
     assert sum(len(command_lines(page)) for page in PAGES) > 100
     page = tmp_path / "page.md"
     page.write_text(
-        "```\n$ amqp-server stats --sorted ready\namqp-server lost --queue q # why\n```\n"
+        "```console\n$ amqp-server stats --sorted ready\namqp-server lost --queue q # why\n```\n"
         "`amqp-server shards delete a --if-empty`\n"
     )
     assert [unknown_words(line) for line in command_lines(page)] == [

@@ -11,7 +11,7 @@ from cli.main import command
 from cli.option_groups import OPTION_GROUPS
 from cli.settings import ServerOption, build_config
 from cli.units import DURATION, SIZE, format_duration, format_size
-from tests.docs.test_readme import REPOSITORY, code_blocks
+from tests.docs.code_blocks import REPOSITORY, texts_of
 
 PAGE = REPOSITORY / "docs" / "configuration.md"
 ROW = re.compile(
@@ -88,7 +88,7 @@ def test_the_sections_of_the_page_are_those_of_the_help_page() -> None:
 
 
 def test_the_file_on_the_page_is_a_configuration(tmp_path: Path) -> None:
-    (example,) = code_blocks(PAGE, "toml")
+    (example,) = texts_of(PAGE, "toml")
     path = tmp_path / "server.toml"
     path.write_text(example)
 

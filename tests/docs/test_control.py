@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_readme import REPOSITORY, code_blocks
+from tests.docs.code_blocks import REPOSITORY, texts_of
 from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
@@ -15,8 +15,8 @@ PAGE = REPOSITORY / "docs" / "control.md"
 
 @pytest.mark.crash
 def test_the_program_of_the_page_asks_a_real_server(tmp_path: Path) -> None:
-    (program,) = code_blocks(PAGE, "python")
-    (printed,) = code_blocks(PAGE, "text")
+    (program,) = texts_of(PAGE, "python")
+    printed, _ = texts_of(PAGE, "text")
     with RunningServer(tmp_path / "data").start():
         ended = subprocess.run(
             [sys.executable, "-c", program],

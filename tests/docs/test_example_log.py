@@ -60,7 +60,7 @@ def dumped(data: bytes) -> str:
 def shown_parts() -> dict[str, str]:
     """Return the dumps on the page by their titles."""
     found = re.findall(
-        r"^\*([^*\n]+)\*[^\n]*\n\n```\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+        r"^\*([^*\n]+)\*[^\n]*\n\n```text\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
     return dict(found)
 

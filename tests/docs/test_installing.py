@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_readme import PAGES, README, REPOSITORY
+from tests.docs.code_blocks import PAGES, REPOSITORY
+from tests.docs.test_readme import README
 
 PAGE = REPOSITORY / "docs" / "installing.md"
 SCRIPT = (REPOSITORY / ".ci" / "wheels").read_text()

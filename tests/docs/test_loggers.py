@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.docs.test_readme import REPOSITORY
+from tests.docs.code_blocks import REPOSITORY
 from tests.frozen.names import PRODUCT
 
 _ROW = re.compile(r"^\| `([\w.]+)` \| .+ \|$", re.MULTILINE)

@@ -18,7 +18,7 @@ from tests.deploy.systemd_machine import (
     started_machine,
     what_is_missing,
 )
-from tests.docs.test_readme import REPOSITORY
+from tests.docs.code_blocks import REPOSITORY
 
 PAGE: Final = REPOSITORY / "docs" / "production.md"
 WHEELS: Final = "/var/tmp/amqp-server"
@@ -37,7 +37,7 @@ def blocks(section: str) -> list[tuple[str, str]]:
 
 
 def run_block(machine: SystemdMachine, language: str, text: str) -> str:
-    if language == "bash":
+    if language == "sh":
         # A reader has one shell: the next block begins where this one ends.
         return machine.output(f'cd "$(cat {DIRECTORY})"\n{text}\npwd >{DIRECTORY}')
     assert language == "python", language

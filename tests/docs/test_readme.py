@@ -7,26 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.code_blocks import PAGES, REPOSITORY, texts_of
 from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
-PAGES = [
-    README,
-    *(REPOSITORY / name for name in ("CONTRIBUTING.md", "SECURITY.md")),
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
 PLACE = "amqp://localhost"
-
-
-def code_blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.crash
 def test_the_ten_lines_run_against_a_real_server(tmp_path: Path) -> None:
-    (example,) = code_blocks(README, "python")
+    (example,) = texts_of(README, "python")
     assert PLACE in example
     assert len(example.splitlines()) <= 12
 

@@ -8,7 +8,7 @@ from pamqp.commands import Queue
 from amqp_server import __version__
 from tests.amqp_client import connect
 from tests.conftest import StartServer
-from tests.docs.test_readme import REPOSITORY
+from tests.docs.code_blocks import REPOSITORY
 
 PAGE = REPOSITORY / "SECURITY.md"
 
@@ -40,7 +40,7 @@ def test_every_entry_of_a_data_directory_is_listed_and_private(start_server: Sta
 
 def test_the_table_has_what_operations_lists() -> None:
     page = (REPOSITORY / "docs" / "operations.md").read_text()
-    block = page.partition("## 1. The data directory\n\n```\n")[2].partition("```")[0]
+    block = page.partition("## 1. The data directory\n\n```text\n")[2].partition("```")[0]
     tops = re.findall(r"^  (\S+)", block, re.MULTILINE)
 
     assert len(tops) > 10

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_readme import PLACE, REPOSITORY, code_blocks
+from tests.docs.code_blocks import REPOSITORY, texts_of
+from tests.docs.test_readme import PLACE
 from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
@@ -22,7 +23,7 @@ PRINTED = """\
 
 @pytest.mark.crash
 def test_the_program_of_the_page_runs_against_a_real_server(tmp_path: Path) -> None:
-    program = "\n".join(code_blocks(PAGE, "python"))
+    program = "\n".join(texts_of(PAGE, "python"))
     assert PLACE in program
     with RunningServer(tmp_path / "data").start() as server:
         program = program.replace(PLACE, f"amqp://{server.host}:{server.port}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartServer
-from tests.docs.test_readme import REPOSITORY, code_blocks
+from tests.docs.code_blocks import REPOSITORY, texts_of
 from tests.limits import HANG_SECONDS
 from tests.tls.conftest import tls_address
 
@@ -53,7 +53,7 @@ def test_the_programs_of_the_page_connect(certificates: Path, start_server: Star
             *("-m", "amqp_server", *shlex.split(command)),
             *("--storage-path", str(server.storage_path)),
         )
-    programs = code_blocks(PAGE, "python")
+    programs = texts_of(PAGE, "python")
     assert len(programs) == 2
     for program in programs:
         run(certificates, "-c", program.replace("5671", str(port)) + "connection.close()\n")

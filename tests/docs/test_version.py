@@ -4,7 +4,8 @@ import re
 import tomllib
 
 from amqp_server import __version__
-from tests.docs.test_readme import README, REPOSITORY
+from tests.docs.code_blocks import REPOSITORY
+from tests.docs.test_readme import README
 
 
 def test_the_project_the_changelog_and_the_readme_have_the_version_of_the_package() -> None:
