@@ -45,6 +45,23 @@ def _check_interval(
     return value
 
 
+def _check_partitions(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse what divides no files.
+
+    Raises:
+        click.BadParameter: The text cannot be understood.
+    """
+    if value is not None:
+        from appendlog.spark.errors import PartitionFieldError
+        from appendlog.spark.exporting.partition_fields import Partitioning
+
+        try:
+            Partitioning.parse(value)
+        except PartitionFieldError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
+
 @click.group(
     cls=ExportGroup,
     invoke_without_command=True,
@@ -108,8 +125,10 @@ new. With --every: 0 if it was ended between two rounds.""",
 )
 @click.option(
     "--partition-by",
-    type=click.Choice(("day", "hour")),
-    help="Write to folders date=YYYY-MM-DD/ (and hour=HH/) by append time, UTC.",
+    callback=_check_partitions,
+    metavar="day|hour|header:NAME|json:MEMBER[,...]",
+    help="Divide files into folders: date=YYYY-MM-DD/ (hour=HH/) by append time, UTC; "
+    "NAME=<value>/ by a header or a member of JSON bodies. COLUMN=header:NAME names the folders.",
 )
 @click.option(
     "--include",

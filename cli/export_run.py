@@ -13,9 +13,9 @@ from appendlog.spark.exporting.export import FileSettings, QueueExport, QueueOut
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
 from appendlog.spark.exporting.lease import ExportLeases
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS, Partitioning
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
-from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.objects.location import Location
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.choosing import Subscription, choose_queues
@@ -56,7 +56,7 @@ class ExportOptions:
         since: Start; None means everything that is not in the output yet.
         until: End; None means the durable end.
         target_file_bytes: Size at which a file ends.
-        partition_by: `day`, `hour` or None.
+        partition_by: How files are divided, as the user has written it; None for no division.
         skips_damage: Whether to put damaged parts of the log into quarantine and continue.
         allows_loss: Whether to continue without offsets that the log has lost.
         include: `all`, `acked` or `unacked`.
@@ -107,6 +107,15 @@ class ExportOptions:
             StoreError: A text is none, or there is no object store.
         """
         return reach_stores(self.store_options, storage_path=self.storage_path, out=self.out)
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Return how files are divided.
+
+        Raises:
+            PartitionFieldError: The text cannot be understood.
+        """
+        return Partitioning.parse(self.partition_by) if self.partition_by else NO_PARTITIONS
 
     @property
     def wanted(self) -> Subscription:
@@ -226,7 +235,7 @@ def _request(options: ExportOptions) -> ExportRequest:
         is_since_last=options.since is not None and options.since.bound is None,
         until=options.until,
         include=Include(options.include),
-        partition_by=PartitionBy(options.partition_by) if options.partition_by else None,
+        partition_by=options.partitioning.unit,
         allows_loss=options.allows_loss,
         skips_damage=options.skips_damage,
     )
@@ -245,7 +254,7 @@ def planned(
         AmqplogError: No queue can be exported to the output.
     """
     request = _request(options)
-    destination_of = OUTPUT_KINDS[options.kind].destinations(store, request.partition_by)
+    destination_of = OUTPUT_KINDS[options.kind].destinations(store, options.partitioning)
     exports: list[QueueExport] = []
     for log in logs:
         if options.takes_leases and not options.is_dry_run:
@@ -287,8 +296,13 @@ def carry_out(
     Raises:
         AmqplogError: Nothing more was exported, for a reason that all queues share.
     """
+    kind = OUTPUT_KINDS[options.kind]
     files = FileSettings(
-        OUTPUT_KINDS[options.kind].file_format, options.target_file_bytes, options.skips_damage
+        kind.file_format,
+        options.target_file_bytes,
+        options.skips_damage,
+        options.partitioning.fields,
+        kind.keeps_fields,
     )
     if not spark.has_started and any(export.plan.pieces for export in exports):
         # Starting Spark checks this again; here it fails before anything is written.

@@ -20,6 +20,7 @@ from appendlog.spark.exporting.checking.verify import OnChecked, Proof, verify_q
 from appendlog.spark.exporting.committing.forgetting import forget_files
 from appendlog.spark.exporting.committing.manifest import ListedFile
 from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.files.quarantine import CORRUPT_FOLDER
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.table_kinds import open_table, queues_in
@@ -189,6 +190,13 @@ def _write(
             f"  forgot {len(forgotten)} files: {shown_ranges(ranges)} count as not exported; "
             "an export without --since writes them again"
         )
+        at_fault = {fault.path for fault in faults}
+        whole = sum(file.path not in at_fault for file in forgotten)
+        if whole:
+            click.echo(
+                f"  {whole} of them were whole, and went with a damaged one of their range: in "
+                f"{CORRUPT_FOLDER}/"
+            )
 
 
 def _document(

@@ -158,6 +158,10 @@ class OutputError(AmqplogError):
     """The output cannot be used: it holds something else, it is damaged, or it is locked."""
 
 
+class PartitionFieldError(AmqplogError):
+    """A field for partitions that cannot be understood, or that has too many values."""
+
+
 class MasterError(AmqplogError):
     """The value of `--master` is no master of Spark that this job can run on."""
 

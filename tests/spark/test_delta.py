@@ -17,10 +17,12 @@ from appendlog.spark.errors import LakeMissingError, OutputError
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.partition_fields import Partitioning
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError, lake_module
+from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
@@ -270,7 +272,9 @@ def test_a_table_of_something_else_is_refused(
 def test_days_are_partitions_and_another_partitioning_is_refused(
     stored: StoredQueue, table: Path, opened: Open
 ) -> None:
-    destination = DeltaDestination(LocalStore(table), stored.location, ["date"])
+    destination = DeltaDestination(
+        LocalStore(table), stored.location, Partitioning(PartitionBy.DAY)
+    )
     export(destination, stored.location, table, [(0, 100)], "date=2023-11-14/")
     rows = read(table)
     assert {str(day) for day in rows.column("date").to_pylist()} == {"2023-11-14"}

@@ -233,7 +233,7 @@ def test_where_to_begin_can_be_said_in_many_ways(
         (("--since", "5 parsecs"), "no place in a log"),
         (("--target-file-size", "3"), "at least 1KiB"),
         (("--target-file-size", "big"), "not a size"),
-        (("--partition-by", "week"), "'week' is not one of"),
+        (("--partition-by", "week"), "'week' divides no files: write day, hour, header:NAME"),
         (("--include", "some"), "'some' is not one of"),
         (("--on-corrupt", "ignore"), "'ignore' is not one of"),
         (("--pattern", ".*"), "one of --queue and --pattern"),

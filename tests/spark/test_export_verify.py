@@ -134,7 +134,11 @@ def test_a_damaged_manifest_is_found_even_if_it_is_not_the_last(
         (lambda d: d["files"][0].update(rows=d["files"][0]["rows"] - 1), "accounted for"),
         (lambda d: d["total"].update(rows=99), "sum"),
         (lambda d: d["ranges"].__setitem__(0, [39, 107]), "were there before"),
-        (lambda d: d["files"].append(dict(d["files"][0])), "in two files"),
+        (lambda d: d["files"].append(dict(d["files"][0])), "files account for"),
+        (
+            lambda d: d["files"].append(d["files"][0] | {"start": d["files"][0]["start"] + 1}),
+            "in two files",
+        ),
     ],
 )
 def test_manifests_that_contradict_each_other_are_found(

@@ -25,6 +25,7 @@ from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
 from appendlog.spark.exporting.layout import ICEBERG_CATALOG
+from appendlog.spark.exporting.partition_fields import Partitioning
 from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables import iceberg
@@ -236,7 +237,7 @@ def test_columns_that_are_new_are_added_while_others_commit_and_users_columns_st
 ) -> None:
     later = "message_timestamp_raw", "envelope"
     with monkeypatch.context() as of_an_earlier_version:
-        for module in ("tables.iceberg", "tables.iceberg_columns", "files.file_task"):
+        for module in ("tables.iceberg_columns", "files.file_task"):
             of_an_earlier_version.setattr(
                 f"appendlog.spark.exporting.{module}.EXPORT_ROWS", EXPORT_ROWS.without(later)
             )
@@ -343,7 +344,7 @@ def test_days_or_hours_are_partitions_that_queries_need_not_name(
     stored.append(plain_messages(40, first=100), step=60 * 10**9)
 
     def destination(partition_by: PartitionBy | None) -> IcebergDestination:
-        return IcebergDestination(LocalStore(table), stored.location, partition_by)
+        return IcebergDestination(LocalStore(table), stored.location, Partitioning(partition_by))
 
     for until in (70, None):
         to = destination(by)

@@ -12,6 +12,7 @@ from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS
 from appendlog.spark.exporting.stores.object_store import delta_options
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
@@ -80,7 +81,7 @@ def test_an_archive_in_a_store_is_exported_into_it(
 def test_a_delta_table_in_a_store_is_exported_to(s3: LoopbackS3, stored: StoredQueue) -> None:
     url = f"s3://{s3.new_bucket()}/table"
     store = open_store(url, s3.values)
-    destination_of = OUTPUT_KINDS["delta"].destinations(store, None)
+    destination_of = OUTPUT_KINDS["delta"].destinations(store, NO_PARTITIONS)
     for until in (120, None, None):
         to = destination_of(stored.location)
         planned = export_plan.plan_queue(

@@ -13,6 +13,7 @@ from appendlog.spark.exporting.committing.files_destination import FilesDestinat
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError
 from appendlog.spark.exporting.committing.output_layout import LAYOUT_NAME, OutputLayout
 from appendlog.spark.exporting.destination import ExportJob
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS, Partitioning
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.stores.store import OutputStore
 from cli.main import main
@@ -27,10 +28,11 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def to(
-    store: OutputStore, queue: str, extension: str = "parquet", *time_columns: str
+    store: OutputStore, queue: str, extension: str = "parquet", partition_by: str | None = None
 ) -> FilesDestination:
     """Return the part of an output as another run opens it."""
-    return FilesDestination(store, queue_log(queue), OutputLayout(store, extension, time_columns))
+    partitioning = Partitioning.parse(partition_by) if partition_by else NO_PARTITIONS
+    return FilesDestination(store, queue_log(queue), OutputLayout(store, extension, partitioning))
 
 
 def export_day(destination: FilesDestination, end: int = 10) -> None:
@@ -78,7 +80,7 @@ def test_another_queue_with_other_folders_or_files_is_refused_and_readers_take_t
 
 
 def test_of_two_first_exports_at_once_with_two_layouts_one_is_refused(store: LocalStore) -> None:
-    quick, late = to(store, "quick", "parquet", "date"), to(store, "late")
+    quick, late = to(store, "quick", "parquet", "day"), to(store, "late")
     job, late_job = plan(quick, 10), plan(late, 10)
     with late.begin(late_job) as late_place:
         files = write_files(late, late_place, late_job.ranges, 10)
@@ -86,9 +88,9 @@ def test_of_two_first_exports_at_once_with_two_layouts_one_is_refused(store: Loc
             commit_day(quick, job, place)
         with pytest.raises(OutputError, match="has folders date"):
             late.commit(late_job, files, (), ())
-    assert to(store, "late", "parquet", "date").covered() == []
+    assert to(store, "late", "parquet", "day").covered() == []
     assert [file.path for file in store.list("queue=late")] == []
-    export_day(to(store, "late", "parquet", "date"))
+    export_day(to(store, "late", "parquet", "day"))
 
 
 def test_while_another_export_is_between_its_claim_and_its_commit_it_is_not_overtaken(
@@ -98,28 +100,28 @@ def test_while_another_export_is_between_its_claim_and_its_commit_it_is_not_over
     job = plan(late, 10)
     with late.begin(job) as place:
         files = write_files(late, place, job.ranges, 10)
-        OutputLayout(store, "parquet", ["date"]).claim()
+        OutputLayout(store, "parquet", Partitioning.parse("day")).claim()
         with pytest.raises(OutputError, match="has folders date"):
             late.commit(job, files, (), ())
 
 
 def test_an_export_that_failed_at_its_commit_claims_nothing(store: LocalStore) -> None:
     with pytest.raises(OSError, match="input/output error"):
-        export_day(to(FailsAtManifests(store.root), "orders", "parquet", "date"))
+        export_day(to(FailsAtManifests(store.root), "orders", "parquet", "day"))
     assert store.read(LAYOUT_NAME) == b'{"extension":"parquet","time_columns":["date"]}'
     assert export(to(store, "orders"), 10)
     assert store.read(LAYOUT_NAME) == b'{"extension":"parquet","time_columns":[]}'
-    with pytest.raises(OutputError, match=r"has no folders by time.*without --partition-by"):
-        to(store, "refunds", "parquet", "date").covered()
+    with pytest.raises(OutputError, match=r"has no such folders.*without --partition-by"):
+        to(store, "refunds", "parquet", "day").covered()
 
 
 def test_in_an_output_of_an_earlier_version_the_files_say_the_layout(store: LocalStore) -> None:
-    export_day(to(store, "orders", "parquet", "date"))
+    export_day(to(store, "orders", "parquet", "day"))
     store.delete(LAYOUT_NAME)
-    export_day(to(store, "orders", "parquet", "date"), 20)
+    export_day(to(store, "orders", "parquet", "day"), 20)
     with pytest.raises(OutputError, match="has folders date"):
         to(store, "refunds").covered()
-    export_day(to(store, "refunds", "parquet", "date"))
+    export_day(to(store, "refunds", "parquet", "day"))
     assert store.read(LAYOUT_NAME) == b'{"extension":"parquet","time_columns":["date"]}'
 
 
@@ -129,7 +131,7 @@ def test_queues_of_an_output_that_has_two_layouts_go_on_in_their_own(store: Loca
     # As an earlier version did: it looked at the queue's own files only.
     export_day(FilesDestination(store, queue_log("refunds")))
     assert export(to(store, "orders"), 20)
-    export_day(to(store, "refunds", "parquet", "date"), 20)
+    export_day(to(store, "refunds", "parquet", "day"), 20)
 
 
 def test_a_note_of_the_layout_that_is_damaged_is_named(store: LocalStore) -> None:

@@ -1,6 +1,7 @@
 """The export with Spark as its runner, and what Spark reads of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from appendlog.spark.exporting.export import QueueExport, QueueOutcome, run_expo
 from appendlog.spark.exporting.export_plan import ExportRequest
 from appendlog.spark.exporting.files.file_task import FileTask
 from appendlog.spark.exporting.files.parquet_format import ParquetFormat
+from appendlog.spark.exporting.partition_fields import PartitionField
 from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
@@ -82,6 +84,28 @@ def test_spark_reads_row_for_row_what_a_plain_reader_finds(
     assert told[0] == (0, planned.size_bytes)
     assert told[-1] == (planned.size_bytes, planned.size_bytes)
     assert told == sorted(told)
+
+
+def test_spark_makes_a_column_of_a_field(
+    spark: SparkSession, stored: StoredQueue, out: Path
+) -> None:
+    stored.append(all_kinds_of_messages(), step=7)
+    to = destination(stored, out)
+    fields = (PartitionField.parse("kind=header:text"), PartitionField.parse("header:no"))
+    run_export(
+        SparkRunner(spark.sparkContext),
+        [QueueExport(plan(stored, to), to)],
+        replace(PARQUET, fields=fields),
+        lambda *_: None,
+        lambda outcome: None,
+    )
+    frame = spark.read.parquet(str(out))
+    expected = expected_rows(stored.location)
+    assert spark_rows(frame) == expected
+    column = {row["offset"]: row["kind"] for row in frame.select("offset", "kind").collect()}
+    assert column == {row["offset"]: (row["headers"] or {}).get("text") for row in expected}
+    assert len(set(column.values())) > 1
+    assert frame.where("kind = 'été'").count() == list(column.values()).count("été") > 0
 
 
 def test_a_task_that_fails_says_why_in_one_line(

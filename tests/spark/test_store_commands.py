@@ -13,6 +13,7 @@ from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.export_plan import in_tasks, plan_queue
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
@@ -126,7 +127,7 @@ def test_an_output_in_a_store_comes_back_into_a_queue(
     kind: str, s3: LoopbackS3, stored: StoredQueue, server: RunningServer, call: Call
 ) -> None:
     url = f"s3://{s3.new_bucket()}/lake"
-    to = OUTPUT_KINDS[kind].destinations(open_store(url, s3.values), None)(stored.location)
+    to = OUTPUT_KINDS[kind].destinations(open_store(url, s3.values), NO_PARTITIONS)(stored.location)
     planned = plan_queue(stored.storage_path, stored.location, to, request())
     run_all([QueueExport(in_tasks([planned], CORES)[0], to)])
     (row,) = call(s3.values, "export", "status", "--out", url)

@@ -49,15 +49,16 @@ class ExportJob:
 class WrittenFile:
     """Report of a task about one file that it has written.
 
-    Every offset of the range is a row, or is counted in one of the other three:
-    `rows + missing + corrupt + excluded == end_offset - start_offset`.
+    Files of one range in different folders are siblings. Every offset of a range is a row, or is
+    counted in one of the other three, once in all of its files together: the sum of
+    `rows + missing + corrupt + excluded` is `end_offset - start_offset`.
 
     Attributes:
         path: Present path in the store, below the folder that `begin` returned.
-        target: Final path below the folder of the queue: `part-...`, or
-            `date=2026-11-21/part-...`.
+        target: Final path below the folder of the queue: `part-...`,
+            `date=2026-11-21/part-...`, or `date=2026-11-21/region=eu/part-...`.
         start_offset: First offset that the file covers.
-        end_offset: End of the covered offsets, exclusive. Files of a job do not overlap.
+        end_offset: End of the covered offsets, exclusive. Ranges of a job do not overlap.
         rows: Messages in the file, at least one.
         size_bytes: Size of the file in bytes.
         sha256: Digest of the file, 64 hexadecimal digits.

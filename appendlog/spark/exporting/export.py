@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from appendlog.errors import LogError
-from appendlog.spark.errors import AmqplogError, CorruptLogError, DataLossError
+from appendlog.spark.errors import (
+    AmqplogError,
+    CorruptLogError,
+    DataLossError,
+    PartitionFieldError,
+)
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.exporting.files.file_format import FileFormat
 from appendlog.spark.exporting.files.file_task import FILE_BYTES, FileTask, TaskResult
 from appendlog.spark.exporting.files.row_groups import GAPS_MAX
+from appendlog.spark.exporting.partition_fields import PartitionField
 from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 
 OnProgress = Callable[[int, int], None]
@@ -100,11 +106,15 @@ class FileSettings:
         file_format: Format of the files.
         target_bytes: Size in bytes at which a file ends, >= 1.
         skips_damage: Whether to leave out damaged parts of the log, and quarantine them.
+        fields: Fields of messages by which rows are divided into folders.
+        keeps_fields: Whether the files have the fields as columns too.
     """
 
     file_format: FileFormat
     target_bytes: int = FILE_BYTES
     skips_damage: bool = False
+    fields: tuple[PartitionField, ...] = ()
+    keeps_fields: bool = False
 
 
 def run_export(
@@ -160,6 +170,8 @@ def _tasks(export: QueueExport, folder: str, settings: FileSettings) -> list[Fil
             choice=plan.choice
             and plan.choice.clip(piece.splits[0].start_offset, piece.splits[-1].end_offset),
             skips_damage=settings.skips_damage,
+            fields=settings.fields,
+            keeps_fields=settings.keeps_fields,
         )
         for piece in plan.pieces
     ]
@@ -180,7 +192,7 @@ def _commit(
     export: QueueExport, tasks: Sequence[FileTask], results: Sequence[TaskResult]
 ) -> QueueReport:
     """Commit the files of one queue, if every planned offset is accounted for."""
-    _refuse_damaged(export.plan, tasks, results)
+    _refuse_unfinished(export.plan, tasks, results)
     files = [file for result in results for file in result.files]
     corrupt = [damage for result in results for damage in result.corrupt]
     gaps = join_ranges(
@@ -212,7 +224,7 @@ def _gaps(plan: QueuePlan, result: TaskResult) -> Sequence[Range]:
     return subtract_ranges(whole, join_ranges((lost.start, lost.end) for lost in result.corrupt))
 
 
-def _refuse_damaged(
+def _refuse_unfinished(
     plan: QueuePlan, tasks: Sequence[FileTask], results: Sequence[TaskResult]
 ) -> None:
     damage = [result.damage for result in results if result.damage]
@@ -225,3 +237,5 @@ def _refuse_damaged(
     for task, result in zip(tasks, results, strict=True):
         if result.is_removed:
             raise DataLossError(plan.log.queue, task.start_offset, task.end_offset)
+        if result.refusal:
+            raise PartitionFieldError(f"queue {plan.log.queue!r}: {result.refusal}")

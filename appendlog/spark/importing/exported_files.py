@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest
-from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
+from appendlog.spark.exporting.committing.manifests import Manifests, listed_files, siblings_of
+from appendlog.spark.exporting.files.offset_order import in_offset_order
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.importing.exported import (
     MESSAGE_COLUMNS,
@@ -58,10 +59,11 @@ class ExportedFiles:
         """See `Exported.rows`."""
         manifests = self._read()[queue.identity]
         made = {file.path: manifest for manifest in manifests for file in manifest.files}
-        for file in sorted(listed_files(manifests), key=lambda each: each.start):
-            manifest = made[file.path]
-            if file.start < end and start < file.end:
-                for table in self._file(file, manifest):
+        for siblings in siblings_of(listed_files(manifests)):
+            if siblings[0].start < end and start < siblings[0].end:
+                share = len(siblings)
+                files = [self._file(file, made[file.path], share) for file in siblings]
+                for table in in_offset_order(files):
                     wanted = within(table, start, end)
                     if wanted.num_rows:
                         yield wanted
@@ -77,12 +79,13 @@ class ExportedFiles:
             self._manifests = found
         return self._manifests
 
-    def _file(self, file: ListedFile, manifest: Manifest) -> Iterator[pa.Table]:
+    def _file(self, file: ListedFile, manifest: Manifest, share: int) -> Iterator[pa.Table]:
+        """Yield the rows of a file, of which `share` are read at once."""
         where = f"{self._store.url}/{file.path}"
         try:
             with self._open(file, manifest) as opened:
                 read = _parquet if file.path.endswith(".parquet") else _json_lines
-                yield from read(opened, file.path, where)
+                yield from read(opened, file.path, where, share)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise OutputError(f"{where}: cannot be read: {error}") from error
 
@@ -98,7 +101,7 @@ class ExportedFiles:
         return self._store.open_read(file.path)
 
 
-def _parquet(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
+def _parquet(file: BinaryIO, path: str, where: str, share: int) -> Iterator[pa.Table]:
     with pq.ParquetFile(file) as opened:
         if "envelope" not in opened.schema_arrow.names:
             raise NoEnvelopeError(where)
@@ -106,12 +109,12 @@ def _parquet(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
         row_bytes = sum(
             metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)
         ) // max(metadata.num_rows, 1)
-        rows = min(READ_ROWS, max(READ_BYTES // max(row_bytes, 1), 1))
+        rows = max(min(READ_ROWS, READ_BYTES // max(row_bytes, 1)) // share, 1)
         for batch in opened.iter_batches(rows, columns=list(MESSAGE_COLUMNS)):
             yield pa.Table.from_batches([batch]).select(MESSAGE_COLUMNS).cast(MESSAGES)
 
 
-def _json_lines(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
+def _json_lines(file: BinaryIO, path: str, where: str, share: int) -> Iterator[pa.Table]:
     rows: list[tuple[int, bytes, bytes]] = []
     size = 0
     for line in _lines(file, path):
@@ -122,7 +125,7 @@ def _json_lines(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
         body = base64.b64decode(row["value_base64"]) if text is None else text.encode()
         rows.append((row["offset"], base64.b64decode(row["envelope"]), body))
         size += len(line)
-        if len(rows) >= READ_ROWS or size >= READ_BYTES:
+        if len(rows) >= READ_ROWS // share or size >= READ_BYTES // share:
             yield _table(rows)
             rows = []
             size = 0

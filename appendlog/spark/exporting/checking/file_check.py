@@ -1,9 +1,9 @@
-"""Checks one file of an output against its manifest."""
+"""Checks files of an output against their manifest."""
 
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.exporting.checking.faults import Fault, FaultKind
+from appendlog.spark.exporting.checking.offset_set import OffsetSet
 from appendlog.spark.exporting.committing.manifest import ListedFile
 from appendlog.spark.exporting.stores.store import COPY_BYTES, OutputStore
 
@@ -52,6 +53,34 @@ def check_file(store: OutputStore, listed: ListedFile, *, is_deep: bool) -> Faul
         return None
     text = f"{listed.path}: {why}: offsets [{listed.start}, {listed.end})"
     return Fault(kind, text, listed.path, listed.start, listed.end)
+
+
+def check_siblings(
+    store: OutputStore, siblings: Sequence[ListedFile], *, is_deep: bool
+) -> list[Fault]:
+    """Return what is wrong with the files of one range.
+
+    Args:
+        store: Store of the output.
+        siblings: Files as their manifests list them, at least one.
+        is_deep: Whether to read every offset too; then no offset is in two of them.
+
+    Raises:
+        OSError: The store fails.
+    """
+    found = [fault for each in siblings if (fault := check_file(store, each, is_deep=is_deep))]
+    if found or not is_deep or len(siblings) == 1:
+        return found
+    seen = OffsetSet()
+    for listed in siblings:
+        with store.open_read(listed.path) as file:
+            for offsets in offsets_of(file, listed):
+                seen.add(offsets)
+        if seen.first_double is not None:
+            at = seen.first_double
+            text = f"{listed.path}: offset {at} is in another file of its range, too"
+            return [Fault("corrupt", text, listed.path, listed.start, listed.end)]
+    return []
 
 
 def check_offsets(batches: Iterator[npt.NDArray[np.int64]], listed: ListedFile) -> None:

@@ -7,10 +7,12 @@ message that the log still has, byte for byte.
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.errors import CorruptRecordError
@@ -20,6 +22,8 @@ from appendlog.spark.exporting.checking.faults import Fault
 from appendlog.spark.exporting.checking.file_check import lines_of
 from appendlog.spark.exporting.checking.verify import Proof
 from appendlog.spark.exporting.committing.manifest import ListedFile
+from appendlog.spark.exporting.committing.manifests import siblings_of
+from appendlog.spark.exporting.files.offset_order import in_offset_order
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
@@ -89,52 +93,73 @@ def _compare(store: OutputStore, proof: Proof, log: QueueLog, reader: LogReader)
         return Comparison(start, end, 0, tuple(faults), text)
     bad = {fault.path for fault in proof.faults}
     rows = 0
-    for listed in proof.files:
-        if listed.path not in bad and listed.end > start:
+    for siblings in siblings_of(proof.files):
+        if siblings[0].end > start and not bad.intersection(file.path for file in siblings):
             try:
-                rows += _compare_file(store, listed, log, reader, faults)
+                rows += _compare_siblings(store, siblings, log, reader, faults)
             except CorruptRecordError as error:
-                text += f"; {listed.path} cannot be compared, the log is damaged: {error}"
+                where = siblings[0].path
+                text += f"; {where} cannot be compared, the log is damaged: {error}"
     text += f"; {rows} rows are in both, and the same"
     if faults:
         text += f" but for {len(faults)} faults"
     return Comparison(start, end, rows, tuple(faults), text)
 
 
-def _compare_file(
-    store: OutputStore, listed: ListedFile, log: QueueLog, reader: LogReader, faults: list[Fault]
+def _compare_siblings(
+    store: OutputStore,
+    siblings: Sequence[ListedFile],
+    log: QueueLog,
+    reader: LogReader,
+    faults: list[Fault],
 ) -> int:
-    here = _file_sums(store, listed)
-    there = _log_sums(log, reader, listed)
-    both = here.keys() & there.keys()
-    for offset in sorted(offset for offset in both if here[offset] != there[offset])[:1]:
-        text = f"{listed.path}: the body of offset {offset} is not that of the log"
-        faults.append(Fault("corrupt", text, listed.path, offset, offset + 1))
+    """Compare the files of one range with the log; return the number of rows that both have."""
+    first = siblings[0]
+    at, compared = first.start, 0
     # The log has messages that were not asked for. It cannot have those of a lost chunk.
-    lost = [] if listed.excluded else _runs(sorted(there.keys() - here.keys()))
+    has_all = not any(file.excluded for file in siblings)
+    lost: list[Range] = []
+    differs: int | None = None
+    files = [_file_rows(store, listed, len(siblings)) for listed in siblings]
+    splits = SplitReader(log.directory, log.filesystem)
+    try:
+        for rows in chain(in_offset_order(files), [None]):
+            here = {} if rows is None else _sums(rows)
+            behind = max(here) + 1 if here else first.end
+            there = _log_sums(log, reader, splits, at, behind)
+            at = behind
+            both = here.keys() & there.keys()
+            compared += len(both)
+            if differs is None:
+                differs = min((each for each in both if here[each] != there[each]), default=None)
+            if has_all:
+                only_there = ((offset, offset + 1) for offset in there.keys() - here.keys())
+                lost = join_ranges((*lost, *only_there))
+    finally:
+        splits.close()
+    if differs is not None:
+        text = f"{first.path}: the body of offset {differs} is not that of the log"
+        faults.append(Fault("corrupt", text, first.path, differs, differs + 1))
     faults += (
-        Fault("loss", f"{listed.path}: the log has [{low}, {high})", listed.path, low, high)
+        Fault("loss", f"{first.path}: the log has [{low}, {high})", first.path, low, high)
         for low, high in lost
     )
-    return len(both)
+    return compared
 
 
-def _runs(offsets: list[int]) -> list[Range]:
-    return join_ranges((offset, offset + 1) for offset in offsets)
-
-
-def _file_sums(store: OutputStore, listed: ListedFile) -> _Sums:
-    sums: _Sums = {}
+def _file_rows(store: OutputStore, listed: ListedFile, share: int) -> Iterator[pa.Table]:
+    """Yield offsets and bodies of a file, of which `share` are read at once."""
+    rows_max = max(_BATCH_ROWS // share, 1)
     with store.open_read(listed.path) as file:
-        if not listed.path.endswith(".parquet"):
-            with lines_of(file, listed) as lines:
-                for line in lines:
-                    row = json.loads(line)
-                    _add(sums, [row["offset"]], [_body(row)])
-            return sums
-        for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=_COLUMNS):
-            _add(sums, batch.column("offset").to_pylist(), batch.column("value").to_pylist())
-    return sums
+        if listed.path.endswith(".parquet"):
+            for batch in pq.ParquetFile(file).iter_batches(rows_max, columns=_COLUMNS):
+                yield pa.Table.from_batches([batch])
+            return
+        with lines_of(file, listed) as lines:
+            while some := list(islice(lines, rows_max)):
+                rows = [json.loads(line) for line in some]
+                columns = [[row["offset"] for row in rows], [_body(row) for row in rows]]
+                yield pa.table(columns, names=_COLUMNS)
 
 
 def _body(row: Mapping[str, Any]) -> bytes:
@@ -142,22 +167,16 @@ def _body(row: Mapping[str, Any]) -> bytes:
     return base64.b64decode(row["value_base64"]) if text is None else text.encode()
 
 
-def _log_sums(log: QueueLog, reader: LogReader, listed: ListedFile) -> _Sums:
+def _log_sums(log: QueueLog, reader: LogReader, splits: SplitReader, start: int, end: int) -> _Sums:
     sums: _Sums = {}
-    start = max(listed.start, reader.log_start_offset)
-    end = min(listed.end, reader.log_end_offset)
-    if start >= end:
-        return sums
-    splits = SplitReader(log.directory, log.filesystem)
-    try:
+    start, end = max(start, reader.log_start_offset), min(end, reader.log_end_offset)
+    if start < end:
         for split in reader.plan_splits(start, end, _SPLIT_BYTES):
             for batch in log_batches(splits, log, split, ROWS.only(_COLUMNS)):
-                rows = batch.rows
-                _add(sums, rows.column("offset").to_pylist(), rows.column("value").to_pylist())
-    finally:
-        splits.close()
+                sums |= _sums(batch.rows)
     return sums
 
 
-def _add(sums: _Sums, offsets: list[int], bodies: list[bytes]) -> None:
-    sums.update(zip(offsets, map(zlib.crc32, bodies), strict=True))
+def _sums(rows: pa.Table | pa.RecordBatch) -> _Sums:
+    offsets, bodies = (rows.column(name).to_pylist() for name in _COLUMNS)
+    return dict(zip(offsets, map(zlib.crc32, bodies), strict=True))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from appendlog.spark.exporting.checking.faults import Fault
-from appendlog.spark.exporting.checking.file_check import check_file
+from appendlog.spark.exporting.checking.file_check import check_siblings
+from appendlog.spark.exporting.committing.account import contradictions
 from appendlog.spark.exporting.committing.manifest import (
     ListedFile,
     Manifest,
@@ -19,7 +20,7 @@ from appendlog.spark.exporting.committing.manifest import (
     Total,
     add_to,
 )
-from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
+from appendlog.spark.exporting.committing.manifests import Manifests, listed_files, siblings_of
 from appendlog.spark.planning.ranges import Range, first_overlap, offsets_in, subtract_ranges
 
 CHECKS_AT_ONCE: Final = 4
@@ -131,8 +132,10 @@ def _contradictions(manifest: Manifest, before: Manifest | None) -> Iterator[str
     known = manifest.rows + manifest.missing + manifest.corrupt_offsets + manifest.excluded
     if known != offsets_in(manifest.ranges):
         yield f"{offsets_in(manifest.ranges)} offsets, {known} are accounted for"
-    if twice := first_overlap((file.start, file.end) for file in manifest.files):
-        yield f"offsets [{twice[0]}, {twice[1]}) are in two files"
+    yield from contradictions(
+        ((file.start, file.end), file.rows + file.missing + file.corrupt + file.excluded)
+        for file in manifest.files
+    )
     if manifest.number and (before is None or before.number != manifest.number - 1):
         return  # the manifest before it cannot be read, which is reported already
     total = before.total if before else Total()
@@ -160,15 +163,17 @@ def _unlisted(paths: set[str]) -> Iterator[Fault]:
 def _check_files(
     manifests: Manifests, files: Sequence[ListedFile], *, is_deep: bool, on_checked: OnChecked
 ) -> list[Fault]:
-    faults = []
+    faults: list[Fault] = []
     total = sum(file.bytes for file in files)
     done = 0
     on_checked(done, total)
     with ThreadPoolExecutor(CHECKS_AT_ONCE, "verify") as pool:
-        checked = pool.map(lambda file: check_file(manifests.store, file, is_deep=is_deep), files)
-        for file, fault in zip(files, checked, strict=True):
-            if fault:
-                faults.append(fault)
-            done += file.bytes
+        sets = siblings_of(files)
+        checked = pool.map(
+            lambda siblings: check_siblings(manifests.store, siblings, is_deep=is_deep), sets
+        )
+        for siblings, found in zip(sets, checked, strict=True):
+            faults += found
+            done += sum(file.bytes for file in siblings)
             on_checked(done, total)
     return faults

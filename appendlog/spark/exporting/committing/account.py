@@ -1,11 +1,11 @@
 """Accounts for every offset of a job: it is a row, or the account says why not.
 
-The account makes an output provably complete, so it is checked before each commit:
-`rows + missing + corrupt + excluded` is the number of offsets, no offset is in two files, and no
-file has an offset of another job.
+The account makes an output provably complete, so it is checked before each commit: of the files of
+each range, which are siblings, `rows + missing + corrupt + excluded` is the number of its offsets,
+no offset is in two ranges, and no file has an offset of another job.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from appendlog.spark.errors import OutputError
@@ -34,6 +34,23 @@ class Account:
     excluded: int
 
 
+def contradictions(files: Iterable[tuple[Range, int]]) -> Iterator[str]:
+    """Yield what is wrong with the ranges of files, one line each.
+
+    Args:
+        files: Range of each file of a commit, and the number of its offsets that the file accounts
+            for. Files of one range are siblings.
+    """
+    known: dict[Range, int] = {}
+    for range_, count in files:
+        known[range_] = known.get(range_, 0) + count
+    for (start, end), count in known.items():
+        if count != end - start:
+            yield f"offsets [{start}, {end}): files account for {count} of {end - start}"
+    if twice := first_overlap(known):
+        yield f"offsets [{twice[0]}, {twice[1]}) are in two files"
+
+
 def settle_account(
     job: ExportJob,
     files: Sequence[WrittenFile],
@@ -46,13 +63,14 @@ def settle_account(
         OutputError: The numbers contradict each other, which is a bug: nothing may be committed.
     """
     for file in files:
-        known = file.rows + file.missing + file.corrupt + file.excluded
-        if known != file.end_offset - file.start_offset or file.rows < 1:
-            raise OutputError(f"{file.path}: {known} of its offsets are known of: {file}")
-    in_files = [(file.start_offset, file.end_offset) for file in files]
-    twice = first_overlap(in_files)
-    if twice:
-        raise OutputError(f"offsets [{twice[0]}, {twice[1]}) are in two files of one export")
+        if file.rows < 1:
+            raise OutputError(f"{file.path}: no rows: {file}")
+    known = [
+        ((f.start_offset, f.end_offset), f.rows + f.missing + f.corrupt + f.excluded) for f in files
+    ]
+    for contradiction in contradictions(known):
+        raise OutputError(f"{contradiction}, in one export")
+    in_files = [range_ for range_, _ in known]
     foreign = subtract_ranges(join_ranges(in_files), join_ranges(job.ranges))
     if foreign:
         raise OutputError(f"offsets [{foreign[0][0]}, {foreign[0][1]}) were not to be exported")

@@ -52,6 +52,11 @@ def _listed(store: OutputStore, path: str, size_bytes: int, log: QueueLog) -> Li
         raise OutputError(f"{where}: not a readable Parquet file: {error}") from error
     found = footer.metadata or {}
     _check_owner(where, found, log)
+    if _count(found, b"amqplog.files") > 1:
+        raise OutputError(
+            f"{where}: one of several files of its range, whose manifests are gone; give another "
+            "--out"
+        )
     if _count(found, b"amqplog.excluded"):
         raise OutputError(
             f"{where}: of an export with --include, whose manifests are gone: what it left out "

@@ -114,8 +114,11 @@ class FilesDestination:
         for number in reversed(range(self._manifests.survey().manifests)):
             files = self._manifests.read(number).files
             if files:
-                last = max(files, key=lambda file: file.end)
-                return None if last.max_ts is None else Exported(last.end, last.max_ts)
+                end = max(file.end for file in files)
+                # The message before the end is in one of the siblings.
+                times = [file.max_ts for file in files if file.end == end]
+                known = [time for time in times if time is not None]
+                return Exported(end, max(known)) if len(known) == len(times) else None
         return None
 
     @contextmanager
@@ -272,7 +275,7 @@ class FilesDestination:
             ranges=tuple(join_ranges(job.ranges)),
             files=tuple(
                 self._listed(file, begun.folder)
-                for file in sorted(files, key=lambda file: file.start_offset)
+                for file in sorted(files, key=lambda file: (file.start_offset, file.target))
             ),
             gaps=tuple(join_ranges(gaps)),
             corrupt=tuple(sorted(corrupt, key=lambda damage: (damage.start, damage.position))),
@@ -351,7 +354,7 @@ class FilesDestination:
             manifest = self._manifests.read(manifest.number - 1)
         for file in manifest.files[:1]:
             there = Layout.of(file.path)
-            self._layout.layout.refuse_other(there, f"{self._store.url}/{self.folder}")
+            self._layout.refuse_other(there, f"{self._store.url}/{self.folder}")
         if not manifest.files:
             self._layout.check()
 

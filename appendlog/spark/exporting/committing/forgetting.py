@@ -4,6 +4,8 @@ The offsets of a lost file stay covered, so no export would write its rows again
 the file out of the list. Then the next export writes its offsets, as far as the log still has them.
 Before that, the rest of the file moves to `_corrupt/`, where readers ignore it. A run that is
 killed between the two steps leaves a file that is gone, which can be forgotten again.
+
+Siblings go together, because an export writes all offsets of their range again.
 """
 
 from collections.abc import Collection
@@ -13,7 +15,7 @@ from datetime import datetime
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import ListedFile, add_to, fence_after
-from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
+from appendlog.spark.exporting.committing.manifests import Manifests, listed_files, siblings_of
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.files.quarantine import CORRUPT_FOLDER
 
@@ -25,7 +27,8 @@ def forget_files(
 
     Args:
         manifests: Manifests of the queue, at least one.
-        paths: Paths of files in the store; files that no manifest lists are left alone.
+        paths: Paths of files in the store; their siblings go, too. Files that no manifest lists
+            are left alone.
         now: Present time, with a time zone.
 
     Raises:
@@ -39,7 +42,12 @@ def forget_files(
             survey = manifests.survey()
             manifests.complete(survey)
             read = [manifests.read(number) for number in range(survey.manifests)]
-            gone = tuple(file for file in listed_files(read) if file.path in paths)
+            gone = tuple(
+                file
+                for siblings in siblings_of(listed_files(read))
+                if any(file.path in paths for file in siblings)
+                for file in siblings
+            )
             if not gone:
                 return ()
             for file in gone:

@@ -20,7 +20,9 @@ from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange
 from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 
-MANIFEST_VERSION: Final = 1
+MANIFEST_VERSION: Final = 2
+"""Version 2 has siblings: several files of one range. A manifest without them is of version 1, so
+that an earlier amqp-server can read it."""
 _CHECKSUM: Final = "checksum"
 
 Kind = Literal["export", "adopted", "fence", "forgotten"]
@@ -36,6 +38,9 @@ class OutputDamagedError(OutputError):
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     """A file that belongs to the output.
+
+    Files of one range are siblings: together they have the rows of the range, and each offset
+    without a row is counted in one of them.
 
     Attributes:
         path: Final path in the store.
@@ -129,7 +134,6 @@ class Manifest:
         total: Sum of all manifests up to and with this one.
         forgotten: Files of earlier manifests that are no longer in the output; their offsets are
             not covered any more.
-        version: Version of this format.
     """
 
     number: int
@@ -152,7 +156,12 @@ class Manifest:
     created: str
     total: Total
     forgotten: tuple[ListedFile, ...] = ()
-    version: int = MANIFEST_VERSION
+
+    @property
+    def version(self) -> int:
+        """Return the version of the format that this manifest needs."""
+        files = (*self.files, *self.forgotten)
+        return 1 if len({(file.start, file.end) for file in files}) == len(files) else 2
 
     @property
     def rows(self) -> int:
@@ -207,7 +216,8 @@ def time_text(now: datetime) -> str:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as the bytes of its file."""
-    document = asdict(manifest) | {"incarnation": str(manifest.incarnation)}
+    document = asdict(manifest)
+    document |= {"incarnation": str(manifest.incarnation), "version": manifest.version}
     return _canonical(document | {_CHECKSUM: _checksum(document)})
 
 

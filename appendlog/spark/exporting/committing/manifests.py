@@ -28,6 +28,7 @@ from appendlog.spark.exporting.committing.manifest import (
 )
 from appendlog.spark.exporting.layout import WORK_DIRECTORY, folder_name
 from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
+from appendlog.spark.planning.ranges import Range
 from metadata.names import encode_name
 
 _MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")
@@ -76,6 +77,14 @@ def listed_files(manifests: Iterable[Manifest]) -> list[ListedFile]:
             files.pop(file.path, None)
         files.update((file.path, file) for file in manifest.files)
     return list(files.values())
+
+
+def siblings_of(files: Iterable[ListedFile]) -> list[list[ListedFile]]:
+    """Return the files of each range, ranges in their order; most have one file."""
+    found: dict[Range, list[ListedFile]] = {}
+    for file in sorted(files, key=lambda file: (file.start, file.end, file.path)):
+        found.setdefault((file.start, file.end), []).append(file)
+    return list(found.values())
 
 
 class Manifests:

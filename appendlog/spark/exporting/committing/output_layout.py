@@ -1,6 +1,10 @@
 """Kind and folders of the files of an output: its queues share them, or Spark cannot read it whole.
 
     _amqplog/~layout.json    {"extension":"parquet","time_columns":["date"]}
+                             {"extension":"jsonl","time_columns":["region"],
+                              "sources":{"region":"header:region"}}
+
+`time_columns` has the columns of fields too: an earlier amqp-server knows it by that name.
 
 The first export that adds files to an output creates it, in an output of an earlier version the
 first that adds a queue. Of two that begin at once with different layouts, one is refused. No
@@ -9,13 +13,14 @@ folder of a queue has that name: `metadata.names` begins none with `~`.
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError, decode_manifest
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS, Partitioning
 from appendlog.spark.exporting.stores.store import OutputStore
 
 LAYOUT_NAME: Final = f"{WORK_DIRECTORY}/~layout.json"
@@ -28,11 +33,13 @@ class Layout:
 
     Attributes:
         extension: What their names end with, without the dot: `parquet`, `jsonl.gz`, ...
-        time_columns: Columns of the folders by time: none, `date`, or `date`, `hour`.
+        columns: Columns of the folders: none, `date`, or `date`, `hour`; then those of fields.
+        sources: Place in messages of the columns of fields; empty if it is unknown.
     """
 
     extension: str
-    time_columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: str) -> Self:
@@ -56,13 +63,28 @@ class Layout:
                 f"{where}: has files of kind {there.extension}, not {self.extension}: readers of "
                 "one do not read the other; give another --out"
             )
-        if there.time_columns != self.time_columns:
-            has = "/".join(there.time_columns)
+        if there.columns != self.columns:
+            has = "/".join(there.columns)
             raise OutputError(
-                f"{where}: has {f'folders {has}' if has else 'no folders by time'}: Spark does not "
-                f"read folders of two kinds; export {_option(there.time_columns)}, or give another "
-                "--out"
+                f"{where}: has {f'folders {has}' if has else 'no such folders'}: Spark does not "
+                f"read folders of two kinds; export {there._option}, or give another --out"
             )
+        if there.sources and there.sources != self.sources:
+            raise OutputError(
+                f"{where}: its columns are of other fields of messages: export {there._option}, or "
+                "give another --out"
+            )
+
+    @property
+    def _option(self) -> str:
+        """Return how an export makes this layout."""
+        columns = list(self.columns)
+        words = []
+        if columns[:1] == ["date"]:
+            words.append("hour" if columns[1:2] == ["hour"] else "day")
+            columns = [name for name in columns if name not in ("date", "hour")]
+        words += [f"{name}={self.sources.get(name, 'header:...')}" for name in columns]
+        return f"with --partition-by {','.join(words)}" if words else "without --partition-by"
 
 
 class OutputLayout:
@@ -71,16 +93,16 @@ class OutputLayout:
     Args:
         store: Store of the output.
         extension: See `Layout`.
-        time_columns: See `Layout`.
+        partitioning: How the export divides its files.
 
     Attributes:
         layout: The layout.
     """
 
     def __init__(
-        self, store: OutputStore, extension: str, time_columns: Sequence[str] = ()
+        self, store: OutputStore, extension: str, partitioning: Partitioning = NO_PARTITIONS
     ) -> None:
-        self.layout: Final = Layout(extension, tuple(time_columns))
+        self.layout: Final = Layout(extension, partitioning.columns, partitioning.sources)
         self._store = store
         self._is_free = False
         self._is_claimed = False
@@ -98,10 +120,18 @@ class OutputLayout:
         if claimed != self.layout:
             there = self._of_files()
             if there is not None:
-                self.layout.refuse_other(there, self._store.url)
+                self.layout.refuse_other(self._with_sources(there, claimed), self._store.url)
             # The export that claimed it did not come to its commit.
             self._stale = claimed
         self._is_free = True
+
+    def refuse_other(self, there: Layout, where: str) -> None:
+        """See `Layout.refuse_other`; what is there has the fields that were noted for the output.
+
+        Raises:
+            OutputError: Files of this layout cannot stand beside those that are there.
+        """
+        self.layout.refuse_other(self._with_sources(there, self._noted()), where)
 
     def claim(self) -> None:
         """Make the layout that of the output, before the first files of a queue are committed.
@@ -111,7 +141,12 @@ class OutputLayout:
         """
         if self._is_claimed:
             return
-        document = {"extension": self.layout.extension, "time_columns": self.layout.time_columns}
+        document: dict[str, object] = {
+            "extension": self.layout.extension,
+            "time_columns": self.layout.columns,
+        }
+        if self.layout.sources:
+            document["sources"] = self.layout.sources
         data = json.dumps(document, separators=(",", ":")).encode()
         try:
             self._store.create(LAYOUT_NAME, data)
@@ -119,11 +154,19 @@ class OutputLayout:
             claimed = self._noted()
             if claimed not in (None, self.layout):
                 there = self._of_files()
-                if there is not None or claimed != self._stale:
-                    self.layout.refuse_other(there or claimed, self._store.url)
+                if there is not None:
+                    self.layout.refuse_other(self._with_sources(there, claimed), self._store.url)
+                elif claimed != self._stale:
+                    self.layout.refuse_other(claimed, self._store.url)
                 with self._store.open_new(LAYOUT_NAME) as file:
                     file.write(data)
         self._is_claimed = True
+
+    def _with_sources(self, there: Layout, noted: Layout | None) -> Layout:
+        """Add the sources that were noted, if they are of these columns."""
+        if noted is None or noted.columns != there.columns:
+            return there
+        return replace(there, sources=noted.sources)
 
     def _noted(self) -> Layout | None:
         """Return the layout that an export has claimed; None if there was none."""
@@ -133,8 +176,9 @@ class OutputLayout:
             return None
         try:
             document = json.loads(data)
-            return Layout(document["extension"], tuple(document["time_columns"]))
-        except (ValueError, TypeError, KeyError) as error:
+            sources = dict(document.get("sources", {}))
+            return Layout(document["extension"], tuple(document["time_columns"]), sources)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise OutputDamagedError(
                 f"{self._store.url}/{LAYOUT_NAME}: damaged: remove it, and the next export makes "
                 "it again"
@@ -147,8 +191,3 @@ class OutputLayout:
             for file in decode_manifest(self._store.read(path), f"{self._store.url}/{path}").files:
                 return Layout.of(file.path)
         return None
-
-
-def _option(columns: Sequence[str]) -> str:
-    lengths = {(): "without --partition-by", ("date",): "with --partition-by day"}
-    return lengths.get(tuple(columns), "with --partition-by hour")

@@ -5,30 +5,34 @@ It runs in the executor's Python; its arguments and results are plain data. If t
 Any other failure is raised, and Spark retries the task if it is configured to.
 
 A file ends at the end of a group of rows, once it has the target size; so the same task makes the
-same files. Memory: one group and one batch, whatever the size of log and files.
+same files. With fields to divide by, the files of a range end together. Memory: one group and one
+batch, whatever the size of log and files; with such fields, two groups.
 """
 
-import json
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from appendlog.errors import CorruptRecordError, LogError, OffsetOutOfRangeError
 from appendlog.segments.segment import SegmentName
 from appendlog.spark.decoding.log_batches import LogBatch, log_batches
 from appendlog.spark.decoding.malformed import MalformedMessageError
-from appendlog.spark.errors import TaskFailedError
+from appendlog.spark.errors import PartitionFieldError, TaskFailedError
 from appendlog.spark.exporting.destination import CorruptRange, WrittenFile
-from appendlog.spark.exporting.files.counted_file import CountedFile
-from appendlog.spark.exporting.files.file_format import FileFormat, FileWriter
+from appendlog.spark.exporting.files.file_format import FileFormat
 from appendlog.spark.exporting.files.quarantine import Quarantine
 from appendlog.spark.exporting.files.row_groups import OffsetAccount, RowGroup, join_batches
-from appendlog.spark.exporting.layout import file_metadata, part_name
+from appendlog.spark.exporting.files.sibling_files import (
+    OPEN_FILES_MAX,
+    FilePlace,
+    SiblingFiles,
+    write_one_by_one,
+)
+from appendlog.spark.exporting.layout import file_metadata
+from appendlog.spark.exporting.partition_fields import PartitionField, RowsOfFolder, divide_rows
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import OffsetChoice
@@ -36,7 +40,8 @@ from appendlog.spark.schema.columns import EXPORT_ROWS
 from appendlog.split_reader import Split, SplitReader, refuse_damage, skip_damage
 
 FILE_BYTES: Final = 256 << 20
-_NS_PER_US: Final = 1000
+FOLDERS_MAX: Final = 500
+"""Most folders of a group of rows: an import has the files of all of them open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class FileTask:
         target_bytes: Size in bytes at which a file ends.
         choice: Offsets that become rows; None for all.
         skips_damage: Whether to leave out damaged parts of the log, and quarantine them.
+        fields: Fields of messages by which rows are divided into folders.
+        keeps_fields: Whether the files have the fields as columns too.
     """
 
     log: QueueLog
@@ -64,6 +71,8 @@ class FileTask:
     target_bytes: int = FILE_BYTES
     choice: OffsetChoice | None = None
     skips_damage: bool = False
+    fields: tuple[PartitionField, ...] = ()
+    keeps_fields: bool = False
 
     @property
     def start_offset(self) -> int:
@@ -87,11 +96,12 @@ class TaskResult:
 
     Attributes:
         account: Account of all its offsets.
-        files: Files that it wrote, in the order of offsets. Together they cover the range of the
-            task; there is no file if there are no rows.
+        files: Files that it wrote, in the order of offsets, siblings in that of their folders.
+            Together they cover the range of the task; there is no file if there are no rows.
         corrupt: Damaged parts of the log that were left out.
         damage: Damage that ended the task, with its place; None if there was none.
         is_removed: Whether retention removed a segment before it was read.
+        refusal: Why the rows cannot be divided by the fields; None if they can.
     """
 
     account: OffsetAccount
@@ -99,6 +109,7 @@ class TaskResult:
     corrupt: list[CorruptRange] = field(default_factory=list)
     damage: str | None = None
     is_removed: bool = False
+    refusal: str | None = None
 
 
 def write_files(task: FileTask) -> TaskResult:
@@ -121,6 +132,8 @@ def write_files(task: FileTask) -> TaskResult:
         result.is_removed = True
     except CorruptRecordError as error:
         result.damage = str(error)
+    except PartitionFieldError as error:
+        result.refusal = str(error)
     except (LogError, OSError, pa.ArrowException) as error:
         raise TaskFailedError(f"{_describe(task)}: {error}") from error
     else:
@@ -149,17 +162,25 @@ class _TaskRun:
         self._quarantine = Quarantine(task.store, task.log)
         self._groups = join_batches(self._batches(), EXPORT_ROWS.arrow, task.choice)
         self._group: RowGroup | None = None
+        self._place = FilePlace(
+            store=task.store,
+            folder=task.folder,
+            file_format=task.file_format,
+            subfolder=task.subfolder,
+            metadata=file_metadata(task.log),
+            has_siblings=bool(task.fields),
+        )
 
     def run(self) -> None:
-        """Write one file after another, until there is no group left."""
+        """Write the files of one range after another, until there is no group left."""
         self._advance()
-        while (group := self._group) is not None:
-            if group.account.rows:
-                del group
-                self._write_file()
+        while self._group is not None:
+            account = self._group.account
+            if account.rows:
+                self._write_range(account)
             else:
-                self._result.account.add(group.account)
                 self._advance()
+            self._result.account.add(account)
         self._result.corrupt += self._quarantine.ranges
 
     def _advance(self) -> None:
@@ -167,41 +188,49 @@ class _TaskRun:
         self._group = None
         self._group = next(self._groups, None)
 
-    def _write_file(self) -> None:
-        task = self._task
-        path = f"{task.folder}/{uuid.uuid4().hex}.{task.file_format.extension}"
-        with task.store.open_new(path) as stored:
-            file = CountedFile(stored)
-            writer = task.file_format.open(cast("BinaryIO", file), EXPORT_ROWS.arrow)
-            try:
-                account, times = self._write_groups(writer, file)
-            except BaseException:
-                writer.discard()
-                raise
-            writer.close(file_metadata(task.log) | _summary(account))
-        self._result.account.add(account)
-        self._result.files.append(_written(task, path, file, account, times))
+    def _divided(self) -> list[RowsOfFolder]:
+        """Return the rows of the group by their folders.
 
-    def _write_groups(
-        self, writer: FileWriter, file: CountedFile
-    ) -> tuple[OffsetAccount, tuple[int, int]]:
-        """Write groups until the file is large enough; account for later groups without rows."""
+        Raises:
+            PartitionFieldError: These are too many.
+        """
         assert self._group is not None
-        account = self._group.account
-        times: list[int] = []
-        while True:
-            rows = self._group.rows
-            if rows.num_rows:
-                writer.write(rows)
-                times += _first_and_last_us(rows)
-            del rows
+        task, group = self._task, self._group
+        if not group.rows.num_rows:
+            return []
+        divided = divide_rows(group.rows, task.fields, keeps_columns=task.keeps_fields)
+        if len(divided) > FOLDERS_MAX:
+            fields = " and ".join(map(str, task.fields))
+            raise PartitionFieldError(
+                f"{fields}: {len(divided)} values in {group.rows.num_rows} messages, offsets "
+                f"[{group.account.start_offset}, {group.account.end_offset}): each would be a "
+                f"file, {FOLDERS_MAX} are the most; take a field with fewer values"
+            )
+        return divided
+
+    def _write_range(self, account: OffsetAccount) -> None:
+        """Write groups until a file is large enough; account for later groups without rows."""
+        divided = self._divided()
+        if len(divided) > OPEN_FILES_MAX:
+            self._result.files += write_one_by_one(self._place, divided, account)
             self._advance()
-            if self._group is None:
-                break
-            if self._group.account.rows and file.size_bytes >= self._task.target_bytes:
-                break
-            account.add(self._group.account)
-        return account, (min(times) * _NS_PER_US, max(times) * _NS_PER_US)
+            return
+        with SiblingFiles(self._place) as files:
+            while True:
+                files.write(divided)
+                divided = []
+                self._advance()
+                if self._group is None:
+                    break
+                more = self._group.account
+                if more.rows:
+                    if files.largest_bytes >= self._task.target_bytes:
+                        break
+                    divided = self._divided()
+                    if not files.has_room_for(divided):
+                        break
+                account.add(more)
+            self._result.files += files.finish(account)
 
     def _batches(self) -> Iterator[LogBatch]:
         task = self._task
@@ -219,41 +248,3 @@ class _TaskRun:
                 raise CorruptRecordError(
                     path, split.start_position, split.start_offset, str(error)
                 ) from error
-
-
-def _first_and_last_us(rows: pa.Table) -> list[int]:
-    found = pc.min_max(rows.column("timestamp").cast(pa.int64()))
-    return [found["min"].as_py(), found["max"].as_py()]
-
-
-def _written(
-    task: FileTask, path: str, file: CountedFile, account: OffsetAccount, times_ns: tuple[int, int]
-) -> WrittenFile:
-    start, end = account.start_offset, account.end_offset
-    return WrittenFile(
-        path=path,
-        target=task.subfolder + part_name(start, end, task.file_format.extension),
-        start_offset=start,
-        end_offset=end,
-        rows=account.rows,
-        size_bytes=file.size_bytes,
-        sha256=file.sha256,
-        min_timestamp_ns=times_ns[0],
-        max_timestamp_ns=times_ns[1],
-        missing=account.missing,
-        corrupt=account.corrupt,
-        excluded=account.excluded,
-    )
-
-
-def _summary(account: OffsetAccount) -> dict[str, str]:
-    return {
-        "amqplog.start_offset": str(account.start_offset),
-        "amqplog.end_offset": str(account.end_offset),
-        "amqplog.rows": str(account.rows),
-        "amqplog.missing": str(account.missing),
-        "amqplog.corrupt": str(account.corrupt),
-        "amqplog.excluded": str(account.excluded),
-        "amqplog.gaps": json.dumps(account.gaps),
-        "amqplog.undecodable": str(account.undecodable),
-    }

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from appendlog.spark.schema.columns import COLUMNS
+from appendlog.spark.schema.columns import COLUMNS, KNOWN_ROWS
 
 _REPETITIVE: Final = [column.name for column in COLUMNS if column.is_repetitive]
 # Names of headers repeat. Their values often do not; zstd finds those that do.
@@ -41,14 +41,16 @@ class ParquetFile:
     """One Parquet file that is being written; see `FileWriter`."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        # Columns of partitions, which have one value in a file.
+        other = [name for name in schema.names if name not in KNOWN_ROWS.names]
         self._writer = pq.ParquetWriter(
             file,
             schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=_DICTIONARIES,
+            use_dictionary=[*_DICTIONARIES, *other],
             column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
-            write_statistics=[*_REPETITIVE, *_GROWING],
+            write_statistics=[*_REPETITIVE, *_GROWING, *other],
             write_batch_size=_WRITE_BATCH_ROWS,
         )
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS, Partitioning
 from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
@@ -53,7 +54,7 @@ class DeltaDestination(TableDestination["DeltaTable"]):
     Args:
         store: The table's directory, or place in an object store.
         log: Queue whose messages the files hold.
-        partition_by: Columns that the table is partitioned by: none, `date`, or `date`, `hour`.
+        partitioning: How the table is partitioned, for its whole life.
         storage_options: Options of the object store, under the names of delta-rs.
 
     Raises:
@@ -64,13 +65,13 @@ class DeltaDestination(TableDestination["DeltaTable"]):
         self,
         store: OutputStore,
         log: QueueLog,
-        partition_by: Sequence[str] = (),
+        partitioning: Partitioning = NO_PARTITIONS,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self._delta = lake_module("deltalake")
         self._transactions = lake_module("deltalake.transaction")
         super().__init__(store, log, self._delta.exceptions.CommitFailedError)
-        self._columns = DeltaColumns(store.url, partition_by)
+        self._columns = DeltaColumns(store.url, partitioning)
         self._options = dict(storage_options or {})
 
     def _errors(self) -> AbstractContextManager[None]:

@@ -19,10 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
+from appendlog.spark.exporting.partition_fields import NO_PARTITIONS, Partitioning
 from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
-from appendlog.spark.exporting.tables.iceberg_columns import add_missing, check_columns
+from appendlog.spark.exporting.tables.iceberg_columns import (
+    add_missing,
+    check_columns,
+    table_schema,
+)
 from appendlog.spark.exporting.tables.iceberg_partitions import check_partitions, partition_new
 from appendlog.spark.exporting.tables.table_destination import TableDestination
 from appendlog.spark.exporting.tables.table_files import commit_note, sync_paths
@@ -31,10 +36,8 @@ from appendlog.spark.exporting.tables.table_names import (
     lake_module,
     queue_id,
 )
-from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range
-from appendlog.spark.schema.columns import EXPORT_ROWS
 from metadata.name_texts import replaced_text
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class IcebergDestination(TableDestination["Table"]):
     Args:
         store: The output, a directory.
         log: Queue whose messages the files hold.
-        partition_by: How the table is partitioned, for its whole life.
+        partitioning: How the table is partitioned, for its whole life.
 
     Raises:
         LakeMissingError: The library is not installed.
@@ -60,18 +63,18 @@ class IcebergDestination(TableDestination["Table"]):
     """
 
     def __init__(
-        self, store: OutputStore, log: QueueLog, partition_by: PartitionBy | None = None
+        self, store: OutputStore, log: QueueLog, partitioning: Partitioning = NO_PARTITIONS
     ) -> None:
         self._errors_of = lake_module("pyiceberg.exceptions")
         super().__init__(store, log, self._errors_of.CommitFailedException)
-        self._partition_by = partition_by
+        self._partitioning = partitioning
 
     def _open(self) -> None:
         try:
             catalog = open_catalog(self._store, is_to_be_made=False)
             self._table = None if catalog is None else catalog.load_table(TABLE)
             if self._table is not None:
-                check_partitions(self._table, self._store.url, self._partition_by)
+                check_partitions(self._table, self._store.url, self._partitioning)
                 check_columns(self._table, self._store.url)
         except self._errors_of.NoSuchTableError:
             self._table = None
@@ -107,14 +110,17 @@ class IcebergDestination(TableDestination["Table"]):
             assert catalog is not None, "made"
             creation = catalog.create_table_transaction(
                 TABLE,
-                schema=EXPORT_ROWS.arrow,
+                schema=table_schema(self._partitioning),
                 properties={
                     "format-version": "2",
                     f"{_METRICS}.default": "none",
-                    **{f"{_METRICS}.column.{name}": "full" for name in _SKIPPED_BY},
+                    **{
+                        f"{_METRICS}.column.{name}": "full"
+                        for name in (*_SKIPPED_BY, *self._partitioning.sources)
+                    },
                 },
             )
-            partition_new(creation, self._partition_by)
+            partition_new(creation, self._partitioning)
             # Another export may create it at this moment.
             taken = self._errors_of.TableAlreadyExistsError, self._errors_of.CommitFailedException
             with suppress(*taken):

@@ -7,11 +7,26 @@ second time. A column that the table never had is one of a later version, and is
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.partition_fields import Partitioning
 from appendlog.spark.schema.columns import EXPORT_ROWS
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+def table_schema(partitioning: Partitioning) -> pa.Schema:
+    """Return the columns of a new table: those of rows, and of the fields of its partitions.
+
+    The description of such a column says which field of messages it has.
+    """
+    fields = [
+        pa.field(column, pa.string(), metadata={"doc": source})
+        for column, source in partitioning.sources.items()
+    ]
+    return pa.schema([*EXPORT_ROWS.arrow, *fields])
 
 
 def check_columns(table: "Table", url: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
+from appendlog.spark.exporting.layout import folder_value
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range, offsets_in
@@ -27,7 +28,7 @@ class TableFile:
 
     Attributes:
         path: Path in the store of the table.
-        partition: Text of each partition column, from the file's folders.
+        partition: Text of each partition column, from the file's folders; None for null.
         rows: Number of rows, at least one.
         size_bytes: Size of the file in bytes.
         offsets: Offset of the first row, and the offset after the last one.
@@ -35,7 +36,7 @@ class TableFile:
     """
 
     path: str
-    partition: dict[str, str]
+    partition: dict[str, str | None]
     rows: int
     size_bytes: int
     offsets: Range
@@ -55,7 +56,7 @@ def table_file(store: OutputStore, written: WrittenFile) -> TableFile:
         offsets = _offsets(store, written.path)
     return TableFile(
         path=written.path,
-        partition=dict(folder.split("=", 1) for folder in folders),
+        partition=dict(folder_value(folder) for folder in folders),
         rows=written.rows,
         size_bytes=written.size_bytes,
         offsets=offsets,
