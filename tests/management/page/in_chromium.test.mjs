@@ -134,6 +134,17 @@ function unreadable() {
   });
 }
 
+/** Nothing in the head of the page lies over something else, or beyond its end. */
+async function hasRoomInItsHead() {
+  const found = await page.evaluate(() => {
+    const controls = [...document.querySelectorAll(".top a, .top button, .top select")].filter((node) => node.offsetWidth > 0);
+    const boxes = controls.map((node) => ({ name: node.getAttribute("aria-label") ?? node.textContent.trim().slice(0, 20), box: node.getBoundingClientRect() })).sort((one, other) => one.box.left - other.box.left);
+    const over = boxes.slice(1).filter(({ box }, at) => box.left < boxes[at].box.right - 0.5).map(({ name }, at) => `${boxes[at].name} lies over ${name}`);
+    return [...over, ...boxes.filter(({ box }) => box.right > innerWidth + 0.5).map(({ name }) => `${name} is beyond the end`)];
+  });
+  assert.deepEqual(found, []);
+}
+
 /** Add a key to the form of a policy. */
 async function addSetting(name) {
   await page.select("[data-adds]", name);
@@ -243,6 +254,7 @@ describe("every view", () => {
       const cut = await page.evaluate(() => { const wrap = document.querySelector("main .table-wrap"); return wrap.scrollWidth - wrap.clientWidth; });
       assert.ok(cut <= 0, `${view}: ${cut} pixels are cut on a phone`);
     }
+    await hasRoomInItsHead();
     await click("Navigation", "header");
     await hasNoViolation("navigation on a phone");
     await click("Queues", "nav");

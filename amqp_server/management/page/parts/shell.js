@@ -101,10 +101,10 @@ function HealthPill() {
   const health = usePolled("health/checks/alarms", 10000);
   const alarms = alarmNames(health);
   if (alarms === null) {
-    return html`<a class="health-pill warn" href="#/health" title=${health.error?.message}><span class="dot warn"></span>No answer</a>`;
+    return html`<a class="health-pill warn" href="#/health" title=${health.error?.message}><span class="dot warn"></span><span class="label">No answer</span></a>`;
   }
-  if (alarms.length) return html`<a class="health-pill bad" href="#/health"><span class="dot bad"></span>Alarm: ${alarms.join(", ")}</a>`;
-  return html`<a class="health-pill" href="#/health"><span class="dot good"></span>Healthy</a>`;
+  if (alarms.length) return html`<a class="health-pill bad" href="#/health"><span class="dot bad"></span><span class="label">Alarm: ${alarms.join(", ")}</span></a>`;
+  return html`<a class="health-pill" href="#/health"><span class="dot good"></span><span class="label">Healthy</span></a>`;
 }
 
 const THEMES = { system: "dark", dark: "light", light: "system" };
