@@ -25,6 +25,7 @@
 #   wheels       the files of a release, in dist/: wheels for four Pythons and three systems, twenty
 #                minutes (WHEELS='3.12 3.13' those of these Pythons; .ci/wheels)
 #   check-wheels  installs those that can run here, and runs them; half an hour
+#   pictures     those of docs/the-page.md, in Chromium: eight minutes
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
@@ -81,7 +82,7 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 # The loop is compiled from most of them; `setup.py` looks which.
 LOOP := $(shell find amqp_server appendlog metadata offsets ring -name '*.py')
 
-.PHONY: setup demo lint types test conformance check-docs check-tools interop crash mutants bench bench-quick docs \
+.PHONY: setup demo lint types test conformance check-docs check-tools interop crash mutants bench bench-quick docs pictures \
 	check check-long long-search long-crash long-moving long-faults long-management long-compiled \
 	long-pure java tools clients node programs prepare bytecode upgrade test-slices kubernetes wheels \
 	check-wheels
@@ -214,6 +215,9 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/management/tools/check_*.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
 	$(BIN)/python -m pytest $(PAGE)/page_in_chromium.py
+
+pictures: setup $(PAGE)/node_modules/.installed
+	$(BIN)/python -m tests.management.page.pictures
 
 interop: tools setup node
 	$(BIN)/python -m pytest tests/interop
