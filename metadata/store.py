@@ -139,6 +139,18 @@ class MetadataStore:
         """
         return self._rounds.submit(document_path(self._root, kind, vhost, name), None).outcome()
 
+    async def discard(self, kind: str, vhost: str, name: str) -> None:
+        """Remove a document that its owner has no use for any more; durable when this returns.
+
+        Its loss is no damage from now on, also if this fails: `delete` keeps the name of a document
+        that may still be there.
+
+        Raises:
+            DocumentWriteError: The disk refused; the document may still exist.
+        """
+        await self.forget_names([document_path(self._root, kind, vhost, name)])
+        await self.delete(kind, vhost, name)
+
     def remove(self, removal: Removal) -> list[Awaitable[None]]:
         """Begin to delete definitions and all documents that refer to them; see `Removal`.
 

@@ -139,7 +139,7 @@ class Definitions:
         The document of `/` stays: without it the next start would take the directory for a new one.
         """
         if name != DEFAULT_VHOST:
-            await self._store.delete(VHOSTS, "", name)
+            await self._store.discard(VHOSTS, "", name)
 
     def clear_vhost(self, encoded_name: str) -> Awaitable[None]:
         """Remove all definitions of a deleted virtual host."""

@@ -285,6 +285,27 @@ def test_a_refused_deletion_leaves_the_state_that_was_reported_and_no_damage(
                 raise
 
 
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_what_the_disk_refuses_at_the_end_of_a_deleted_virtual_host_is_no_damage(
+    deletions: Deletions, tmp_path: Path, error: int
+) -> None:
+    """The deletion has been answered, and what is left to do is to remove the note of it."""
+    begun, ended = deletions.spans[VHOST]
+    for number in range(ended - 8 - begun, ended + 4 - begun):
+        with own_root(tmp_path / str(number)) as root:
+            filesystem = FaultyFileSystem(root, None, error, failing_operations=1)
+            try:
+                with InlineServer(root / "data", filesystem) as server:
+                    build(server, server.connect())
+                    filesystem.fail_at = len(filesystem.operations) + number
+                    is_gone = delete(server, server.connect(), VHOST)
+                found = check(root / "data", may_warn=True)
+                assert found[VHOST] is None or not is_gone
+            except Exception as failure:
+                failure.add_note(f"operation={number}")
+                raise
+
+
 def mark(name: str) -> Callable[[Path], Path]:
     def path(data: Path) -> Path:
         (log,) = data.glob(f"logs/%2f/{encode_name(name)}/*")

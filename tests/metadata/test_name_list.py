@@ -277,6 +277,35 @@ def test_a_list_does_not_grow_with_the_number_of_changes(tmp_path: Path) -> None
     assert (tmp_path / NAMES_NAME).stat().st_size < 40 * (APPENDED_MIN + 700)
 
 
+@pytest.mark.parametrize("failing", [1, 3])
+async def test_what_is_discarded_is_not_missed_whatever_the_disk_refuses(
+    tmp_path: Path, failing: int
+) -> None:
+    for after in range(100):
+        root = tmp_path / str(after) / "metadata"
+        filesystem = FaultyFileSystem(
+            tmp_path, None, OSError(errno.EIO, "refused"), failing_operations=failing
+        )
+        root.parent.mkdir()
+        store = open_store(root, filesystem)
+        await store.put(user("a"))
+        await store.put(user("kept"))
+        filesystem.fail_at = len(filesystem.operations) + after
+        try:
+            await store.discard("users", "", "a")
+        except DocumentWriteError:
+            is_refused = True
+        else:
+            is_refused = False
+        await store.close()
+        assert await missing(root) == []
+        if not is_refused:
+            assert found(root) == listed(root) == names("kept")
+            assert after > 2
+            return
+    raise AssertionError
+
+
 def test_other_kinds_are_not_listed(tmp_path: Path) -> None:
     written = NameList(tmp_path, DocumentFiles(), KINDS)
     written.add([tmp_path / "queues" / "%2f" / "q.json"])
