@@ -286,7 +286,7 @@ long-search: setup programs
 
 # Servers killed at random moments; the kill loops print their seed and what they counted.
 long-crash: setup
-	$(call long,KILL_ROUNDS=$(KILL_ROUNDS) KILL_SEED=$(KILL_SEED) \
+	$(call long,KILL_ROUNDS=$(KILL_ROUNDS) KILL_SEED=$(KILL_SEED) FAULT_STRIDE=$(FAULT_STRIDE) \
 		$(BIN)/python -m pytest -s --timeout=0 tests/crash)
 
 # Machines that die, with a gigabyte in a thousand queues on the volume that moves; skipped without root.

@@ -11,6 +11,7 @@ from pamqp.commands import Exchange, Queue
 from amqp_server.control.client import ask
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
+from tests.sampled import some_items
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -166,8 +167,16 @@ def expect_whole(path: Path) -> None:
 def test_one_damaged_path_stops_no_other_definition_and_loses_nothing(
     whole: Path, tmp_path: Path, damage: Callable[[Path], None], *, are_directories: bool
 ) -> None:
-    """A file in the place of all queues was no queues, and their logs were removed."""
-    for number, place in enumerate(places(whole / "metadata", are_directories=are_directories)):
+    """A file in the place of all queues was no queues, and their logs were removed.
+
+    Each damage has some paths of each kind, others than the next one; all of them in the long run.
+    """
+    metadata = whole / "metadata"
+    every = places(metadata, are_directories=are_directories)
+    kinds = [path.relative_to(metadata).parts[0] for path in every]
+    damages = DIRECTORY_DAMAGE if are_directories else FILE_DAMAGE
+    chosen = some_items(every, kinds, damages.index(damage), len(damages))
+    for number, place in enumerate(chosen):
         data = tmp_path / str(number)
         shutil.copytree(whole, data, symlinks=True, ignore=shutil.ignore_patterns("control.sock"))
         path = data / "metadata" / place.relative_to(whole / "metadata")

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from amqp_server.testing.unsynced_files import UnsyncedFileSystem
-from tests.faults.power_cuts import STRIDE
+from tests.faults.power_cuts import CI_STRIDE, STRIDE
 
 REPOSITORY = Path(__file__).parents[2]
 _ROOMS = tuple(f"{REPOSITORY / room}{os.sep}" for room in ("appendlog", "metadata", "offsets"))
@@ -78,11 +78,11 @@ def every_place(tell: Callable[[Countdown], None], tries: int) -> int:
 
     Args:
         tell: Tells it, the same each time.
-        tries: How many places, spread over the scenario; `FAULT_STRIDE=1` takes 24 times as many.
+        tries: How many places, spread over the scenario; `FAULT_STRIDE=1` takes 60 times as many.
     """
     whole = Countdown(None)
     tell(whole)
-    step = max(1, whole.seen * STRIDE // (24 * tries))
+    step = max(1, whole.seen * STRIDE // (CI_STRIDE * tries))
     at = 1
     while True:
         countdown = Countdown(at)

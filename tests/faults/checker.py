@@ -151,10 +151,7 @@ def look(server: InlineServer, history: History) -> Found:
 
 
 def _take_all(client: InlineClient, name: str) -> Content:
-    content: Content = []
-    while (got := client.get(name)) is not None:
-        content.append((got[2], got[1]))
-    return content
+    return [(body, is_redelivered) for _, is_redelivered, body in client.consume_all(name)]
 
 
 def add_one_to_each(server: InlineServer, found: Found) -> dict[str, list[bytes]]:

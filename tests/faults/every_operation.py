@@ -1,4 +1,7 @@
-"""Plays a scenario on a disk that loses power, or fails, in each of its operations."""
+"""Plays a scenario on a disk that loses power, or fails, in its operations: some of each kind.
+
+`tests.faults.power_cuts` says which. The long run takes every operation.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 import pytest
 
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
-from tests.faults.power_cuts import CUT_STRIDE, OUTCOMES, STRIDE, crashes, leave, own_root
+from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, cut_operations, leave, own_root
+from tests.sampled import some_of_each_kind
 
 SEEDS = range(max(1, OUTCOMES // 2))
 SECONDS_MAX = 300 * OUTCOMES + 3000 // STRIDE
@@ -21,7 +25,6 @@ ERRORS = pytest.mark.parametrize(
     ids=["EIO", "ENOSPC", "full for a while", "dead"],
 )
 """Errors of the disk, and in how many operations it fails; None: in all that follow."""
-_OPERATIONS_MAX = 100_000
 
 
 class Played(Protocol):
@@ -66,10 +69,11 @@ def played(plan: Plan[ScenarioT], root: Path, seed: int) -> tuple[ScenarioT, lis
 
 
 def cut_power_in_each_operation(plan: Plan[ScenarioT], directory: Path, seed: int) -> int:
-    """Check what a power cut in each operation, or each third, leaves; return their number."""
+    """Check what a power cut in some operations of each kind leaves; return their number."""
     scenario, changes = played(plan, directory / "played", seed)
     count = 0
-    for number, outcome, survivors in crashes(changes, seed, stride=CUT_STRIDE):
+    numbers = cut_operations(scenario.filesystem.operations, seed)
+    for number, outcome, survivors in crashes(changes, seed, numbers=numbers):
         with own_root(directory / f"{number} {count}") as root:
             leave(survivors, directory / "played", root)
             try:
@@ -88,20 +92,24 @@ def cut_power_in_each_operation(plan: Plan[ScenarioT], directory: Path, seed: in
 def fail_each_operation(
     plan: Plan[ScenarioT], directory: Path, error: int, failing_operations: int | None
 ) -> int:
-    """Check what an error in each operation leaves; return the number of the last operation."""
-    for number in range(error % STRIDE, _OPERATIONS_MAX, STRIDE):
+    """Check what an error in some operations of each kind leaves; return their number.
+
+    Each kind of failure is in other operations.
+    """
+    whole, _ = played(plan, directory / "played", 0)
+    turn = 7 * error + 5 * (failing_operations or 0)
+    operations = whole.filesystem.operations
+    numbers = some_of_each_kind(operations, turn, STRIDE)
+    for number in numbers:
         with own_root(directory / str(number)) as root:
             failing = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
             scenario = plan.make(root / "data", failing, 0)
             try:
-                is_clean = plan.play(scenario)
-                if number >= len(failing.operations):
-                    assert is_clean
-                    return number
+                plan.play(scenario)
+                assert failing.operations[: number + 1] == operations[: number + 1]
                 failing.end_process()
                 plan.check(root / "data", scenario, scenario.now(), True)
             except Exception as failure:
-                names = failing.operations[number : number + 1]
-                failure.add_note(f"operation={number} {names}")
+                failure.add_note(f"operation={number} {operations[number]}")
                 raise
-    raise AssertionError(f"the scenario has more than {_OPERATIONS_MAX} operations")
+    return len(numbers)

@@ -50,7 +50,8 @@ class InlineLoop(asyncio.SelectorEventLoop):
         self.log_turns = 0
         self._waited_seconds = 0.0
         self._steps = count()
-        super().__init__(_TimelessSelector(self._pass_wait))
+        self._stops_when_quiet = False
+        super().__init__(_TimelessSelector(self._on_quiet))
         self.chance = random.Random(seed)
         self.passed_seconds = 0.0
 
@@ -105,19 +106,24 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     def settle(self) -> None:
         """Run until nothing is left to do but to wait for a timer or a peer."""
-        self.run_until_complete(self._until_quiet())
+        self._stops_when_quiet = True
+        try:
+            self.run_forever()
+        finally:
+            self._stops_when_quiet = False
 
-    def _pass_wait(self, seconds: float) -> None:
+    def _on_quiet(self, seconds: float | None) -> bool:
+        """Stop, or pass the seconds until the next timer; return whether there is more to do."""
+        if self._stops_when_quiet:
+            self.stop()
+            return True
+        if seconds is None:
+            return False
         self._waited_seconds += seconds
+        return True
 
     def _clock_ns(self) -> int:
         return BEGIN_NS + int(self.passed_seconds * 1e9)
-
-    async def _until_quiet(self) -> None:
-        for _ in range(3):
-            while self._ready:  # type: ignore[attr-defined]  # noqa: ASYNC110 - there is no event
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
 
     def _wait_turns(
         self, turns: int, function: Callable[..., object], args: tuple[object, ...]
@@ -129,18 +135,25 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
 
 class _TimelessSelector(selectors.DefaultSelector):
-    """Does not wait for a timer: the time of the loop passes instead."""
+    """Does not wait for a timer: the time of the loop passes instead.
 
-    def __init__(self, pass_wait: Callable[[float], None]) -> None:
+    Args:
+        on_quiet: Is called when no callback is ready and no file is, with the seconds until the
+            next timer (None without one). It returns False to wait for a file.
+    """
+
+    def __init__(self, on_quiet: Callable[[float | None], bool]) -> None:
         super().__init__()
-        self._pass_wait = pass_wait
+        self._on_quiet = on_quiet
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return the files that are ready now; without a timer, wait for one."""
-        ready = super().select(timeout and 0)
-        if timeout and not ready:
-            self._pass_wait(timeout)
-        return ready
+        """Return the files that are ready; they are not looked at while callbacks are ready."""
+        if timeout == 0:
+            return []
+        ready = super().select(0)
+        if ready or self._on_quiet(timeout):
+            return ready
+        return super().select(None)
 
 
 class InlineFlusher:

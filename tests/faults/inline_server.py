@@ -251,14 +251,28 @@ class InlineClient:
         if not isinstance(got, Basic.GetOk):
             return None
         assert got.delivery_tag is not None
-        _, head = self.received.popleft()
-        assert isinstance(head, header.ContentHeader)
+        return got.delivery_tag, bool(got.redelivered), self._take_content()
+
+    def consume_all(self, queue: str, *, no_ack: bool = False) -> list[tuple[int, bool, bytes]]:
+        """Return what a consumer is given of a queue now, each as `get` does.
+
+        One round trip for all of them. The consumer stays until the client hangs up.
+        """
+        self.send(Basic.Consume(queue=queue, no_ack=no_ack))
+        self._server.settle()
+        self.take(Basic.ConsumeOk)
+        given = []
+        while self.received:
+            each = self.take(Basic.Deliver)
+            given.append((each.delivery_tag, bool(each.redelivered), self._take_content()))
+        return given
+
+    def _take_content(self) -> bytes:
+        head = self.take(header.ContentHeader)
         content = b""
         while len(content) < head.body_size:
-            _, part = self.received.popleft()
-            assert isinstance(part, body.ContentBody)
-            content += part.value
-        return got.delivery_tag, bool(got.redelivered), content
+            content += self.take(body.ContentBody).value
+        return content
 
     def take(self, kind: type[Any]) -> Any:  # noqa: ANN401 - of that kind
         """Return the next frame, which must be of this kind."""

@@ -1,25 +1,28 @@
 """Which states a power cut in an operation may leave, and how many of them a run checks.
 
 `FAULT_OUTCOMES` is the number of outcomes that are checked for each power cut. `FAULT_STRIDE` says
-which operations fail: each one with 1, each 16th with 16; power cuts of a whole scenario are in
-each third operation at least. CI checks a part, always the same.
+which operations fail: every one with 1; with 16 each 16th of each kind, and one at least. Power
+cuts of a whole scenario are in each ninth at least. CI checks a part, always the same.
 """
 
 import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.disk import Disk, Survivors, restore
 from tests.faults.faulty_filesystem import Change
+from tests.sampled import some_of_each_kind
 
 OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
-STRIDE = int(os.environ.get("FAULT_STRIDE", "24"))
-CUT_STRIDE = min(STRIDE, 3)
-"""Odd, because the four ways to lose data take turns: each of them meets each kind of operation."""
+CI_STRIDE = 60
+STRIDE = int(os.environ.get("FAULT_STRIDE", str(CI_STRIDE)))
+CUT_STRIDE = min(STRIDE, 9)
+WAYS = 4
+"""To lose data: they take turns, operation by operation."""
 
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 32 << 20
@@ -27,9 +30,19 @@ _ROOM_BYTES = 32 << 20
 
 
 def crashes(
-    changes: list[Change], seed: int, outcomes: int = OUTCOMES, stride: int = 1
+    changes: list[Change],
+    seed: int,
+    outcomes: int = OUTCOMES,
+    numbers: Collection[int] | None = None,
 ) -> Iterator[tuple[int, str, Survivors]]:
-    """Yield each operation with what a crash in it may leave: number, which outcome, files."""
+    """Yield each operation with what a crash in it may leave: number, which outcome, files.
+
+    Args:
+        changes: Of the disk.
+        seed: Of what is left by chance.
+        outcomes: How many for each operation.
+        numbers: The operations; None is all.
+    """
     disk = Disk()
     waiting = iter(changes)
     change = next(waiting, None)
@@ -39,9 +52,9 @@ def crashes(
             # In the middle of an operation: it may be done, and nothing of it is sure.
             (syncs.append if change.is_sync else lambda each: each.apply(disk))(change)
             change = next(waiting, None)
-        for outcome in range(outcomes if (number - seed) % stride == 0 else 0):
+        for outcome in range(outcomes if numbers is None or number in numbers else 0):
             # Of every four operations one loses all, one keeps all, and two are in between.
-            way = (number + outcome) % 4
+            way = (number + outcome) % WAYS
             if way == 0 and outcome < 4:
                 yield number, "nothing unsynced", disk.survivors(None)
             elif way == 1 and outcome < 4:
@@ -51,6 +64,21 @@ def crashes(
                 yield number, chance, disk.survivors(random.Random(chance))
         for sync in syncs:
             sync.apply(disk)
+
+
+def cut_operations(
+    operations: Sequence[str], turn: int, *, begin: int = 0, stride: int = CUT_STRIDE
+) -> Collection[int]:
+    """Return the operations in which a run cuts the power: each way meets each kind of them.
+
+    Args:
+        operations: Names of all.
+        turn: Number of the case of a test: each takes others.
+        begin: First operation that may be chosen.
+        stride: Of each kind and way, every how many.
+    """
+    kinds = [(name, number % WAYS) for number, name in enumerate(operations)]
+    return frozenset(begin + each for each in some_of_each_kind(kinds[begin:], turn, stride))
 
 
 @contextmanager

