@@ -12,7 +12,7 @@
 #                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, packages of the workers of a Spark
-#                cluster, Ansible's modules with ours, a wheel with pip, uvx and pipx, and
+#                cluster, spark-submit, Ansible's modules with ours, a wheel with pip, uvx and pipx, and
 #                the image in podman
 #   interop crash      parts of the tests alone
 #   test-slices  the tests inside the process with slices of 0, 1 ms and 1,000 s: the same results
@@ -199,7 +199,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
 	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
-	$(BIN)/python -m pytest tests/spark/packages_of_cluster.py
+	$(BIN)/python -m pytest tests/spark/packages_of_cluster.py tests/spark/submitted_archive.py
 	$(BIN)/python -m venv build/ansible
 	build/ansible/bin/python $(INSTALL_PIP)
 	build/ansible/bin/python $(INSTALL) --group ansible

@@ -1,4 +1,4 @@
-"""The command that `--print-spark-submit` prints; tests/spark/test_submitted.py runs one."""
+"""The command that `--print-spark-submit` prints; tests/spark/submitted_archive.py runs one."""
 
 import shlex
 import sys

@@ -1,4 +1,7 @@
-"""What `spark-submit` makes of our archive, in Pythons that have nothing else of ours."""
+"""What `spark-submit` makes of our archive, in Pythons that have nothing else of ours.
+
+For `make check-tools`: both are deprecated, and the two Sparks take 20 s of a core to start.
+"""
 
 import os
 import subprocess
