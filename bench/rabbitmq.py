@@ -36,7 +36,12 @@ _SCRIPTS: Final = "/usr/lib/rabbitmq/bin"
 
 @contextmanager
 def start_rabbitmq(
-    name: str, directory: Path, *, plugins: Sequence[str] = (), settings: str = ""
+    name: str,
+    directory: Path,
+    *,
+    plugins: Sequence[str] = (),
+    settings: str = "",
+    erlang_flags: str = "",
 ) -> Iterator[RunningBroker]:
     """Run RabbitMQ on free ports of the loopback interface.
 
@@ -45,11 +50,14 @@ def start_rabbitmq(
         directory: Empty directory for all files of the broker.
         plugins: Names of RabbitMQ's own plugins to enable.
         settings: Text of its configuration file.
+        erlang_flags: Flags of its Erlang, beside its own; a benchmark leaves them alone.
 
     Raises:
         BrokerStartError: RabbitMQ is not installed, or did not start.
     """
-    node = RabbitMQNode(name, directory, plugins=plugins, settings=settings)
+    node = RabbitMQNode(
+        name, directory, plugins=plugins, settings=settings, erlang_flags=erlang_flags
+    )
     with node.port_mapper(), node.running() as broker:
         yield broker
 
@@ -62,13 +70,20 @@ class RabbitMQNode:
         directory: Empty directory for all files of the broker.
         plugins: Names of RabbitMQ's own plugins to enable.
         settings: Text of its configuration file.
+        erlang_flags: Flags of its Erlang, beside its own; a benchmark leaves them alone.
 
     Raises:
         BrokerStartError: RabbitMQ is not installed.
     """
 
     def __init__(
-        self, name: str, directory: Path, *, plugins: Sequence[str] = (), settings: str = ""
+        self,
+        name: str,
+        directory: Path,
+        *,
+        plugins: Sequence[str] = (),
+        settings: str = "",
+        erlang_flags: str = "",
     ) -> None:
         self._name = name
         self._directory = directory
@@ -78,6 +93,8 @@ class RabbitMQNode:
         (directory / "rabbitmq.conf").write_text(settings)
         (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         self._environment = _environment(directory, port, distribution_port, self._epmd_port)
+        if erlang_flags:
+            self._environment["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] = erlang_flags
         for tool in (CONTROL_COMMAND, "rabbitmq-diagnostics"):
             _write_tool(directory, tool, self._environment)
         self._url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")

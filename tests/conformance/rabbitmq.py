@@ -27,11 +27,16 @@ PLUGINS: Final = (
     "rabbitmq_random_exchange",
 )
 
+# Its schedulers would else look for work for a while before they sleep, on a core of other tests.
+SLEEPING_SCHEDULERS: Final = "+sbwt none +sbwtdcpu none +sbwtdio none"
+
 
 @contextmanager
 def rabbitmq_url(directory: Path) -> Iterator[str]:
     """Run RabbitMQ with all that it writes in an empty directory, and give its URL."""
-    with start_rabbitmq("RabbitMQ", directory, plugins=PLUGINS) as broker:
+    with start_rabbitmq(
+        "RabbitMQ", directory, plugins=PLUGINS, erlang_flags=SLEEPING_SCHEDULERS
+    ) as broker:
         url = broker.url
         yield f"amqp://{url.user}:{url.password}@{url.host}:{url.port}/%2F"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.broker_url import BrokerUrl
 from bench.rabbitmq import start_rabbitmq
-from tests.conformance.rabbitmq import PLUGINS
+from tests.conformance.rabbitmq import PLUGINS, SLEEPING_SCHEDULERS
 
 _TOOL: Final = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 
@@ -62,9 +62,15 @@ class RabbitNode:
 
 
 @contextmanager
-def rabbit_node(directory: Path) -> Iterator[RabbitNode]:
-    """Run RabbitMQ in an empty directory."""
-    with start_rabbitmq("RabbitMQ", directory, plugins=PLUGINS) as broker:
+def rabbit_node(directory: Path, *, settings: str = "") -> Iterator[RabbitNode]:
+    """Run RabbitMQ in an empty directory, with these lines of its configuration file."""
+    with start_rabbitmq(
+        "RabbitMQ",
+        directory,
+        plugins=PLUGINS,
+        settings=settings,
+        erlang_flags=SLEEPING_SCHEDULERS,
+    ) as broker:
         octets = Path(f"/proc/{broker.pid}/environ").read_bytes()
         pairs = (each.partition("=") for each in octets.decode().split("\0") if each)
         yield RabbitNode(broker.url, {name: value for name, _, value in pairs}, directory)

@@ -26,8 +26,6 @@ MODULES = (
     "transactions",
 )
 """Of `tests/conformance/test_*.py`: some differences, and little that waits."""
-PROCESSES = 3
-"""Nearly all the time they wait, most for what RabbitMQ does not do."""
 PASSED_MIN, DIFFERENT_MIN = 250, 15
 
 
@@ -37,7 +35,6 @@ def test_rabbitmq_passes_and_differs_where_it_is_said(tmp_path: Path) -> None:
         ran = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"),
-                *("--numprocesses", str(PROCESSES), "--dist", "worksteal"),
                 *(f"tests/conformance/test_{module}.py" for module in MODULES),
             ],
             cwd=REPOSITORY,
