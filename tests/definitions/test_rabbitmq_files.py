@@ -228,6 +228,15 @@ def test_a_rabbitmq_starts_with_what_we_export_of_its_definitions(
 ) -> None:
     first = json.loads((HERE / "rabbitmq-3.10.json").read_text())
     imported(server, HERE / "rabbitmq-3.10.json", capsys)
+    # The hash of this password is one that RabbitMQ 3.10 cannot read.
+    (tmp_path / "password").write_text("test12")
+    storage = ["--storage-path", str(server.storage_path)]
+    password = ["--password-file", str(tmp_path / "password")]
+    assert main(["users", "add", "of-ours", *password, *storage]) == 0
+    capsys.readouterr()
+    nameless: dict[str, Any] = {"limits": {}, "password_hash": "", "tags": []}
+    algorithm = first["users"][0]["hashing_algorithm"]
+    first["users"].append({"name": "of-ours", "hashing_algorithm": algorithm, **nameless})
     back = tmp_path / "back.json"
     back.write_text(json.dumps(exported(server, capsys, "--for", "rabbitmq")))
     directory = tmp_path / "rabbitmq"
