@@ -86,7 +86,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = built("wheel", tmp_path_factory)
     commands = new_environment(tmp_path_factory.mktemp("installed") / "environment")
     python = str(commands / "python")
-    run(*PIP, "--python", python, "install", "--no-index", "--no-deps", str(wheel))
+    options = ("--no-index", "--no-deps", "--no-compile")
+    run(*PIP, "--python", python, "install", *options, str(wheel))
     return commands
 
 
@@ -139,7 +140,7 @@ def test_a_source_distribution_without_a_compiler_is_installed_and_says_what_it_
     commands = new_environment(tmp_path / "environment")
     alone = nothing_but(commands)
     pip = (*PIP, "--verbose", "--no-cache-dir", "--python", str(commands / "python"), "install")
-    options = ("--no-build-isolation", "--no-deps", "--no-index")
+    options = ("--no-build-isolation", "--no-deps", "--no-index", "--no-compile")
     installing = run(*pip, *options, str(source), environment=alone)
     version = run(str(commands / "amqp-server"), "--version", environment=alone).stdout
     lines = served(commands, alone, tmp_path / "data")
